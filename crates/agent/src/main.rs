@@ -1,0 +1,3 @@
+//! The agent as a program of its own.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! app
+/// Runs.
+pub fn run(_args: std::env::ArgsOs) -> std::process::ExitCode { std::process::ExitCode::SUCCESS }

@@ -1,0 +1,153 @@
+//! Tools: what a model can do.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use protocol::event::{Display, FileStamp, OutputStream};
+use protocol::{Block, Effect, ToolCallId};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Fault, Located, ToolSpec, Workspace, WorkspaceError};
+
+/// How a call uses a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Looks.
+    Read,
+    /// Changes, creates or removes.
+    Write,
+}
+
+/// A path that a call will touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathFact {
+    /// Where it really leads.
+    pub located: Located,
+    /// How it is used.
+    pub access: Access,
+}
+
+/// What a call is about, looked up before the gate decides. The gate judges these facts and
+/// nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallFacts {
+    /// The highest effect.
+    pub effect: Effect,
+    /// One line for people.
+    pub summary: String,
+    /// The paths.
+    pub paths: Vec<PathFact>,
+    /// The shell command, where the call is one.
+    pub command: Option<String>,
+}
+
+/// A live piece of a tool's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The piece.
+    pub text: String,
+    /// Where it came from.
+    pub stream: Option<OutputStream>,
+}
+
+/// The narrow services of the runtime that a call may use.
+pub trait ToolHost: Send + Sync + Debug {
+    /// Returns the contents' hash of a file as this session last saw or left it, if it did.
+    fn seen(&self, path: &str) -> Option<String>;
+}
+
+/// What a call gets to work with.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// The call.
+    pub call: ToolCallId,
+    /// Where it acts.
+    pub workspace: Arc<dyn Workspace>,
+    /// The services of the runtime.
+    pub host: Arc<dyn ToolHost>,
+    /// Live output; bounded. Use `try_send` for what may be lost, `send` for what may not.
+    pub progress: mpsc::Sender<Progress>,
+    /// Cancelled when the turn is stopped. The tool returns soon after, with what it has.
+    pub cancel: CancellationToken,
+    /// A folder of this session's for outputs that are too long for the model.
+    pub spill_dir: PathBuf,
+    /// Whether the model reads images.
+    pub images: bool,
+}
+
+/// What a call brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// What the model reads.
+    pub content: Vec<Block>,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Whether `content` leaves something out.
+    pub truncated: bool,
+    /// The file with the whole output.
+    pub spill: Option<String>,
+    /// What people are shown.
+    pub display: Option<Display>,
+    /// The files that it saw or left.
+    pub files: Vec<FileStamp>,
+}
+
+impl ToolOutcome {
+    /// Makes a successful outcome of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], ..Self::default() }
+    }
+
+    /// Makes a failed outcome whose text tells the model what would be right.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+}
+
+/// Why a call could not be described or run.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The arguments are wrong; the text tells the model what would be right.
+    #[error("{0}")]
+    Invalid(String),
+    /// The workspace refused.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The tool failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// A native tool.
+#[async_trait]
+pub trait Tool: Send + Sync + Debug {
+    /// Returns the tool as the model sees it. The schema refuses unknown keys, and arguments
+    /// were checked against it before any other method is called.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Looks up what a call is about. Changes nothing.
+    ///
+    /// # Errors
+    /// [`ToolError::Invalid`] for arguments that the schema cannot rule out.
+    async fn facts(
+        &self,
+        input: &Map<String, Value>,
+        workspace: &dyn Workspace,
+    ) -> Result<CallFacts, ToolError>;
+
+    /// Runs a call that the gate let through. `facts` are those that the gate judged: the tool
+    /// uses their paths, not the arguments'. Returns soon after `cancel`.
+    ///
+    /// # Errors
+    /// A failure of the call; the model is told its text.
+    async fn run(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        context: &ToolContext,
+    ) -> Result<ToolOutcome, ToolError>;
+}

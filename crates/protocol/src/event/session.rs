@@ -1,0 +1,96 @@
+//! Events about the session itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Mode, SessionId};
+
+/// The session opens. First event of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionStart {
+    /// The working folder, with symbolic links resolved.
+    pub cwd: String,
+    /// The model, `provider/model`.
+    pub model: String,
+    /// The permission mode.
+    pub mode: Mode,
+    /// The names of the tools.
+    pub tools: Vec<String>,
+    /// A title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The session that this one was forked or imported from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+}
+
+/// The mode changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeChanged {
+    /// The new mode.
+    pub mode: Mode,
+}
+
+/// The model changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelChanged {
+    /// The new model.
+    pub model: String,
+}
+
+/// How loud a notice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeLevel {
+    /// Good to know.
+    Info,
+    /// Worth attention.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// Something a person should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// How loud.
+    pub level: NoticeLevel,
+    /// A stable code for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// One or two sentences.
+    pub message: String,
+}
+
+/// Title or state changed; only what changed is present.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionUpdated {
+    /// The new title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// Why a session was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionEnd {
+    /// Its owner let go of it.
+    Closed,
+    /// It was deleted.
+    Deleted,
+    /// The program stopped.
+    Shutdown,
+}
+
+/// The session was closed cleanly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionClosed {
+    /// Why.
+    pub reason: SessionEnd,
+}

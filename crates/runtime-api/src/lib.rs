@@ -1,0 +1,17 @@
+//! The first waist: the handle, everything one may ask of the runtime.
+//!
+//! **What**: [`Handle`], its commands, positions and streams.
+//! **Knows** `protocol`, and of `driver-api` only what a client can lend and lists show.
+//! **Never** knows a transport; a door translates.
+#![deny(missing_docs)]
+
+mod command;
+mod handle;
+mod subscription;
+
+pub use command::{
+    AgentSettings, CreateSession, ExportedSession, Limits, Prompt, PromptAccepted, PromptPart,
+    SessionFilter, SessionInfo,
+};
+pub use handle::{Error, Handle, Runtime};
+pub use subscription::{Delivery, Overflow, Position, Subscription};
