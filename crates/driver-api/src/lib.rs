@@ -27,5 +27,5 @@ pub use tool::{
 };
 pub use workspace::{
     Contents, EntryKind, Exit, ExitStatus, FileStat, Located, Output, Process, Spawn, Workspace,
-    WorkspaceError,
+    WorkspaceError, Workspaces,
 };

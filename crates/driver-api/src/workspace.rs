@@ -204,3 +204,20 @@ pub trait Workspace: Send + Sync + Debug {
         output: mpsc::Sender<Output>,
     ) -> Result<Box<dyn Process>, WorkspaceError>;
 }
+
+/// Opens workspaces.
+#[async_trait]
+pub trait Workspaces: Send + Sync + Debug {
+    /// Opens the folder `cwd` with further `roots`.
+    ///
+    /// # Errors
+    /// [`WorkspaceError::NotFound`], [`WorkspaceError::Unfit`] when it is no folder.
+    async fn open(
+        &self,
+        cwd: &str,
+        roots: &[String],
+    ) -> Result<std::sync::Arc<dyn Workspace>, WorkspaceError>;
+
+    /// Begins whatever commands will need, without waiting for it.
+    fn prepare(&self);
+}

@@ -18,8 +18,8 @@ pub use interaction::{
     Answer, DecidedBy, InteractionKind, Outcome, PermissionRequest, RequestResolved,
 };
 pub use session::{
-    ModeChanged, ModelChanged, Notice, NoticeLevel, SessionClosed, SessionEnd, SessionStart,
-    SessionUpdated,
+    ContextSet, ModeChanged, ModelChanged, Notice, NoticeLevel, SessionClosed, SessionEnd,
+    SessionStart, SessionUpdated,
 };
 pub use text::{AssistantMessage, Retry, TextDelta, ThinkingDelta};
 pub use tool::{
@@ -136,6 +136,8 @@ pub enum EventClass {
 events! {
     /// The session opens: its folder, model, mode and tools.
     SessionStart(SessionStart) = "session_start" Public;
+    /// What the model is told before the transcript.
+    ContextSet(ContextSet) = "context_set" Internal;
     /// A step begins: one model call.
     TurnStart(TurnStart) = "turn_start" Public;
     /// Live text.

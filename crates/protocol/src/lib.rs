@@ -17,7 +17,9 @@ mod usage;
 
 pub use block::{Block, Image, Signed, Wire};
 pub use event::{Event, EventBody, EventKind};
-pub use id::{FrameId, Life, MessageId, PromptId, RequestId, Seq, SessionId, ToolCallId, encode_id};
+pub use id::{
+    FrameId, Life, MessageId, PromptId, RequestId, Seq, SessionId, ToolCallId, encode_id,
+};
 pub use message::{Message, Role};
 pub use mode::Mode;
 pub use refusal::{Refusal, RefusalCode};

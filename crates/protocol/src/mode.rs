@@ -5,7 +5,17 @@ use serde::{Deserialize, Serialize};
 
 /// What runs without asking when no rule decides.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
     JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]

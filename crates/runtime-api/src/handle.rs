@@ -60,8 +60,7 @@ pub trait Runtime: Send + Sync + Debug {
     ///
     /// # Errors
     /// `session_not_found`, `owned_elsewhere`.
-    async fn open(&self, session: &SessionId, agent: AgentSettings)
-    -> Result<SessionInfo, Error>;
+    async fn open(&self, session: &SessionId, agent: AgentSettings) -> Result<SessionInfo, Error>;
 
     /// Lets go of a session that is open here; a running turn is stopped first.
     ///

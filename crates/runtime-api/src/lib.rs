@@ -13,5 +13,7 @@ pub use command::{
     AgentSettings, CreateSession, ExportedSession, Limits, Prompt, PromptAccepted, PromptPart,
     SessionFilter, SessionInfo,
 };
+// What lists and exports show, so that doors need not name the second waist.
+pub use driver_api::{Fault, LogRow, SessionState};
 pub use handle::{Error, Handle, Runtime};
 pub use subscription::{Delivery, Overflow, Position, Subscription};

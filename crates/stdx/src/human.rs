@@ -47,9 +47,8 @@ mod tests {
 
     #[test]
     fn durations_read_well() {
-        let shown: Vec<_> = [40, 1_240, 185_000, 7_800_000]
-            .map(|ms| duration(Duration::from_millis(ms)))
-            .into();
+        let shown: Vec<_> =
+            [40, 1_240, 185_000, 7_800_000].map(|ms| duration(Duration::from_millis(ms))).into();
         assert_eq!(shown, ["40ms", "1.2s", "3m 05s", "2h 10m"]);
     }
 }

@@ -25,6 +25,15 @@ pub struct SessionStart {
     pub parent: Option<SessionId>,
 }
 
+/// What the model is told before the transcript. Recorded once, so that the prefix of every
+/// request stays the same bytes over restarts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextSet {
+    /// The system prompt.
+    pub system: String,
+}
+
 /// The mode changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,0 +1,116 @@
+//! Running tool calls: a few at a time, writers of one path one after the other.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use driver_api::{Access, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome};
+use protocol::ToolCallId;
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedMutexGuard, mpsc};
+
+/// How many calls of one session run at a time.
+pub(crate) const PARALLEL_MAX: usize = 8;
+
+/// Live pieces that may wait for the session, per call.
+const PROGRESS: usize = 64;
+
+/// Paths that a call of this process is writing.
+#[derive(Debug, Default)]
+pub(crate) struct PathLocks(Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>);
+
+impl PathLocks {
+    /// Waits until no other call writes any of the paths. The order is that of the names, so two
+    /// calls never wait for each other.
+    async fn hold(&self, paths: BTreeSet<PathBuf>) -> Vec<OwnedMutexGuard<()>> {
+        let mut held = Vec::with_capacity(paths.len());
+        for path in paths {
+            let lock = {
+                let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                // Whatever nobody holds or waits for is forgotten here.
+                locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+                Arc::clone(locks.entry(path).or_default())
+            };
+            held.push(lock.lock_owned().await);
+        }
+        held
+    }
+}
+
+/// Files as the session saw them, shared with the calls that run.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<HashMap<String, Option<String>>>);
+
+impl Seen {
+    pub(crate) fn note(&self, path: String, hash: Option<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path, hash);
+    }
+}
+
+impl ToolHost for Seen {
+    fn seen(&self, path: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned().flatten()
+    }
+}
+
+/// A call that the gate let through.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) input: Map<String, Value>,
+    pub(crate) facts: CallFacts,
+    pub(crate) context: ToolContext,
+}
+
+impl Run {
+    /// Runs the call; live pieces go to `progress` under its id.
+    pub(crate) async fn run(
+        self,
+        locks: Arc<super::options::Services>,
+        progress: mpsc::Sender<(ToolCallId, Progress)>,
+    ) -> ToolOutcome {
+        let Self { tool, input, facts, mut context } = self;
+        let written = facts.paths.iter().filter(|path| path.access == Access::Write);
+        let paths = written.map(|path| path.located.real.clone()).collect();
+        let _held = locks.path_locks.hold(paths).await;
+        let (sender, mut pieces) = mpsc::channel(PROGRESS);
+        context.progress = sender;
+        let id = context.call.clone();
+        let outcome = {
+            let mut running = std::pin::pin!(tool.run(&input, &facts, &context));
+            loop {
+                tokio::select! {
+                    outcome = &mut running => break outcome,
+                    Some(piece) = pieces.recv() => forward(&progress, &id, piece).await,
+                }
+            }
+        };
+        while let Ok(piece) = pieces.try_recv() {
+            forward(&progress, &id, piece).await;
+        }
+        outcome.unwrap_or_else(|error| failed(&tool.spec().name, &error))
+    }
+}
+
+async fn forward(
+    progress: &mpsc::Sender<(ToolCallId, Progress)>,
+    id: &ToolCallId,
+    piece: Progress,
+) {
+    // The session has gone when nobody receives; the call goes on to its end all the same.
+    let _gone = progress.send((id.clone(), piece)).await;
+}
+
+fn failed(name: &str, error: &ToolError) -> ToolOutcome {
+    match error {
+        ToolError::Fault(fault) => {
+            tracing::error!(tool = %name, %fault, "run a call");
+            ToolOutcome::error(format!("{name} failed inside: try again or do without it"))
+        }
+        ToolError::Workspace(driver_api::WorkspaceError::Fault(fault)) => {
+            tracing::error!(tool = %name, %fault, "run a call");
+            ToolOutcome::error(format!("{name} failed: the workspace did not answer as it should"))
+        }
+        ToolError::Invalid(_) | ToolError::Workspace(_) => ToolOutcome::error(error.to_string()),
+    }
+}

@@ -1,0 +1,124 @@
+//! The gate: every call of every loop passes here, in one order, and fails closed.
+//!
+//! Schema, then facts (real paths are looked up first), then policy; what must be asked for is
+//! asked for, or denied where nobody can be asked.
+
+use std::path::Path;
+
+use driver_api::{Access, CallFacts, Tool, ToolError, Workspace};
+use policy::{Call as PolicyCall, PathUse, Policy};
+use protocol::event::ToolCall;
+use protocol::{Mode, Target, ToolCallId};
+use serde_json::{Map, Value};
+
+/// How many faults of the arguments are told at once.
+const FAULTS_MAX: usize = 5;
+
+/// A compiled schema of arguments.
+#[derive(Debug)]
+pub(crate) struct Schema(Option<jsonschema::Validator>);
+
+impl Schema {
+    /// Compiles a schema. One that does not compile lets everything through: the tool's own
+    /// decoding still refuses what it cannot read.
+    pub(crate) fn compile(schema: &Value) -> Self {
+        Self(jsonschema::validator_for(schema).ok())
+    }
+
+    /// Says what is wrong with arguments, if anything is.
+    fn faults(&self, input: &Map<String, Value>) -> Option<String> {
+        let validator = self.0.as_ref()?;
+        let value = Value::Object(input.clone());
+        let faults: Vec<String> = validator
+            .iter_errors(&value)
+            .take(FAULTS_MAX)
+            .map(|fault| {
+                let place = fault.instance_path().to_string();
+                if place.is_empty() { fault.to_string() } else { format!("{place}: {fault}") }
+            })
+            .collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+}
+
+/// What the look-ups found.
+#[derive(Debug)]
+pub(crate) enum Examined {
+    /// The arguments are wrong; the model is told how.
+    Wrong(String),
+    /// The call is understood.
+    Described { call: ToolCall, facts: CallFacts },
+}
+
+/// Checks arguments and looks up what the call is about.
+pub(crate) async fn examine(
+    tool: &dyn Tool,
+    schema: &Schema,
+    id: &ToolCallId,
+    input: &Map<String, Value>,
+    workspace: &dyn Workspace,
+) -> Examined {
+    let name = &tool.spec().name;
+    if let Some(faults) = schema.faults(input) {
+        return Examined::Wrong(format!("the arguments of {name} are wrong: {faults}"));
+    }
+    match tool.facts(input, workspace).await {
+        Ok(facts) => {
+            let paths = facts.paths.iter().map(|path| path.located.real.display().to_string());
+            let target = Target {
+                summary: facts.summary.clone(),
+                effect: facts.effect,
+                paths: paths.collect(),
+            };
+            let (tool_call_id, tool_name) = (id.clone(), name.clone());
+            let call = ToolCall { tool_call_id, tool_name, input: input.clone(), target };
+            Examined::Described { call, facts }
+        }
+        Err(ToolError::Fault(fault)) => {
+            tracing::error!(tool = %name, %fault, "describe a call");
+            Examined::Wrong(format!("{name} failed inside: try again or do without it"))
+        }
+        Err(error) => Examined::Wrong(error.to_string()),
+    }
+}
+
+/// What a verdict rests on besides the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) mode: Mode,
+    pub(crate) cwd: &'a Path,
+    pub(crate) home: Option<&'a Path>,
+    /// The session's own folder for long outputs: reading on there is not asked for.
+    pub(crate) lent: &'a Path,
+}
+
+impl Judge<'_> {
+    /// Hands the facts of a call to the policy.
+    pub(crate) fn with<T>(
+        &self,
+        tool: &str,
+        facts: &CallFacts,
+        judge: impl FnOnce(&Policy, Mode, &PolicyCall<'_>) -> T,
+    ) -> T {
+        let paths: Vec<PathUse<'_>> = facts
+            .paths
+            .iter()
+            .map(|path| {
+                let is_write = path.access == Access::Write;
+                let is_lent = !is_write && path.located.real.starts_with(self.lent);
+                let is_inside = path.located.root.is_some() || is_lent;
+                PathUse { real: &path.located.real, is_write, is_inside }
+            })
+            .collect();
+        let call = PolicyCall {
+            tool,
+            effect: facts.effect,
+            command: facts.command.as_deref(),
+            paths: &paths,
+            cwd: self.cwd,
+            home: self.home,
+        };
+        judge(self.policy, self.mode, &call)
+    }
+}

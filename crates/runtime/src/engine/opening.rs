@@ -1,0 +1,175 @@
+//! Opening a session: its state is folded from the newest snapshot on, and what a crash left is
+//! mended in the log, before anything else happens.
+
+use std::sync::Arc;
+
+use driver_api::{Lease, Snapshot, Store, StoreError};
+use protocol::event::{Notice, NoticeLevel};
+use protocol::{EventBody, FrameId, Life, Seq, SessionId};
+use runtime_api::{AgentSettings, Error};
+
+use super::options::Services;
+use super::session::{Parts, Session};
+use super::stored::{refused, rows};
+use super::viewers::Viewers;
+use crate::kernel::{Ending, SNAPSHOT_VERSION, State, evolve};
+
+/// How many rows are read at a time.
+const PAGE: usize = 1_000;
+
+/// Why a session is opened, which decides how a cut turn ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Somebody asked for it; a cut turn was interrupted.
+    Asked,
+    /// Its task broke; the turn failed.
+    Broken,
+    /// It hibernated; nothing was cut.
+    Woken,
+}
+
+/// What folding brought.
+struct Folded {
+    state: State,
+    snapshot_at: Seq,
+    frame: FrameId,
+    is_damaged: bool,
+}
+
+/// Opens a session that this process may own.
+pub(crate) async fn open(
+    services: &Arc<Services>,
+    id: &SessionId,
+    agent: AgentSettings,
+    viewers: Arc<Viewers>,
+    why: Why,
+) -> Result<Session, Error> {
+    let store = &services.options.store;
+    let lease = store.claim(id).await.map_err(refused)?;
+    match open_owned(services, &lease, agent, viewers, why).await {
+        Ok(session) => Ok(session),
+        Err(error) => {
+            store.release(&lease).await.map_err(refused)?;
+            Err(error)
+        }
+    }
+}
+
+async fn open_owned(
+    services: &Arc<Services>,
+    lease: &Lease,
+    agent: AgentSettings,
+    viewers: Arc<Viewers>,
+    why: Why,
+) -> Result<Session, Error> {
+    let store = &services.options.store;
+    let row = store.get(&lease.session).await.map_err(refused)?;
+    let folded = fold_tail(&**store, lease, row.last_seq).await.map_err(refused)?;
+    let mut roots = agent.roots.clone();
+    roots.retain(|root| *root != row.cwd);
+    let workspace = services.options.workspaces.open(&row.cwd, &roots).await.map_err(unfit)?;
+    let base = &services.options.policy;
+    let policy = super::session::session_policy(base, &agent, &folded.state.rules)?;
+    let mut session = Session::new(Parts {
+        services: Arc::clone(services),
+        id: lease.session.clone(),
+        state: folded.state,
+        lease: lease.clone(),
+        workspace,
+        agent,
+        policy,
+        viewers,
+    });
+    session.created_at = row.created_at;
+    session.snapshot_at = folded.snapshot_at;
+    session.frame = folded.frame;
+    session.outbox.knows(row.head);
+    if folded.is_damaged {
+        let last = session.state.seq.0;
+        let message = format!(
+            "the log was damaged after event {last}: what came later is lost, the session goes on \
+             from there"
+        );
+        let (level, code) = (NoticeLevel::Error, Some("log_damaged".to_owned()));
+        session.mend(crate::kernel::Command::Notify(Notice { level, code, message }));
+    }
+    let ending = match why {
+        Why::Asked => Some(Ending::of(protocol::TurnEnd::Interrupted)),
+        Why::Broken => Some(Ending::error("internal", "Narthex failed inside; see its log")),
+        Why::Woken => None,
+    };
+    if let Some(ending) = ending {
+        session.mend(crate::kernel::Command::End(ending));
+        session.mend(crate::kernel::Command::ClearQueue);
+    }
+    session.flush_opened().await.map_err(refused)?;
+    Ok(session)
+}
+
+/// Turns a workspace's no into the caller's.
+pub(crate) fn unfit(error: driver_api::WorkspaceError) -> Error {
+    match error {
+        driver_api::WorkspaceError::Fault(fault) => Error::Fault(fault),
+        other => {
+            let message = format!("cwd: {other}");
+            protocol::Refusal::new(protocol::RefusalCode::Invalid, message).into()
+        }
+    }
+}
+
+/// Folds a log from its newest usable snapshot on. A tail that cannot be read is cut off.
+async fn fold_tail(store: &dyn Store, lease: &Lease, last: Seq) -> Result<Folded, StoreError> {
+    let id = &lease.session;
+    let usable = store.snapshot(id).await?.and_then(|snapshot| read_snapshot(&snapshot, last));
+    let (mut state, snapshot_at) = usable.unwrap_or_default();
+    let mut frame = FrameId(0);
+    if state.seq > Seq(0)
+        && let Some(row) = store.read(id, state.seq, 1).await?.first()
+    {
+        frame = row.frame;
+    }
+    let mut is_readable = true;
+    'pages: while is_readable {
+        let page = store.read(id, state.seq.next(), PAGE).await?;
+        is_readable = page.len() == PAGE;
+        for row in &page {
+            let Ok(body) = EventBody::decode(row.kind, &row.body) else { break 'pages };
+            if row.seq != state.seq.next() {
+                break 'pages;
+            }
+            evolve(&mut state, row.seq, row.at, &body);
+            frame = row.frame;
+        }
+    }
+    let is_damaged = state.seq < last;
+    if is_damaged {
+        store.truncate(lease, state.seq).await?;
+    }
+    // A clean close is the last event of a life; after anything else deltas may have been sent
+    // that no log tells of.
+    let life = Life(u32::try_from(frame.0 >> 32).unwrap_or(u32::MAX).saturating_add(1));
+    let next = match state.is_closed {
+        true => frame.next(),
+        false if state.seq == Seq(0) => FrameId::first_of(Life(1)),
+        false => FrameId::first_of(Life(life.0.saturating_add(1))),
+    };
+    Ok(Folded { state, snapshot_at, frame: next, is_damaged })
+}
+
+fn read_snapshot(snapshot: &Snapshot, last: Seq) -> Option<(State, Seq)> {
+    if snapshot.version != SNAPSHOT_VERSION || snapshot.seq > last {
+        return None;
+    }
+    let state: State = serde_json::from_slice(&snapshot.bytes).ok()?;
+    (state.seq == snapshot.seq).then_some((state, snapshot.seq))
+}
+
+/// Reads and folds a whole log, for copies.
+pub(crate) async fn fold_whole(
+    store: &dyn Store,
+    id: &SessionId,
+) -> Result<(State, Vec<driver_api::LogRow>), Error> {
+    let rows = rows(store, id).await?;
+    let state = super::stored::fold(&rows)?;
+    Ok((state, rows))
+}

@@ -1,0 +1,90 @@
+//! What a runtime is built of.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use driver_api::{Clock, Ids, Models, Store, Tool, Workspaces};
+use policy::Policy;
+use protocol::{Mode, encode_id};
+use runtime_api::Handle;
+
+use super::calls::PathLocks;
+use super::gate::Schema;
+use super::hub::Hub;
+
+/// How long a session may be idle and unwatched before its state is dropped, in milliseconds.
+const IDLE_MS: u64 = 60_000;
+
+/// What a runtime is built of: its drivers, its policy and its defaults.
+#[derive(Debug)]
+pub struct Options {
+    /// Where logs are kept.
+    pub store: Arc<dyn Store>,
+    /// Where models are found.
+    pub models: Arc<dyn Models>,
+    /// The tools, in the order in which models see them.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Where tools act.
+    pub workspaces: Arc<dyn Workspaces>,
+    /// The layers above the session.
+    pub policy: Policy,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids and randomness.
+    pub ids: Arc<dyn Ids>,
+    /// The model of sessions that name none.
+    pub default_model: Option<String>,
+    /// The mode of sessions that name none.
+    pub default_mode: Mode,
+    /// The folder for outputs that are too long for a model; a folder per session beneath it.
+    pub spill: PathBuf,
+    /// The home folder of the user, for rules that begin with `~/`.
+    pub user_home: Option<PathBuf>,
+    /// How long a session may be idle and unwatched before its state is dropped, in milliseconds;
+    /// 60,000 where absent.
+    pub idle_ms: Option<u64>,
+}
+
+impl Options {
+    /// Starts the runtime. It lives as long as a handle does; nothing runs until it is asked.
+    pub fn start(self) -> Handle {
+        Handle::new(Arc::new(Hub::new(Arc::new(Services::new(self)))))
+    }
+}
+
+/// What every session of a runtime shares.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) options: Options,
+    pub(crate) path_locks: PathLocks,
+    schemas: Mutex<HashMap<String, Arc<Schema>>>,
+}
+
+impl Services {
+    fn new(options: Options) -> Self {
+        Self { options, path_locks: PathLocks::default(), schemas: Mutex::default() }
+    }
+
+    /// Returns a fresh id in its wire form.
+    pub(crate) fn fresh_id(&self) -> String {
+        encode_id(self.options.ids.id())
+    }
+
+    pub(crate) fn idle_ms(&self) -> u64 {
+        self.options.idle_ms.unwrap_or(IDLE_MS)
+    }
+
+    /// Finds a tool by the name that models use.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.options.tools.iter().find(|tool| tool.spec().name == name).cloned()
+    }
+
+    /// Returns the compiled schema of a tool; compiled at its first use, since no start needs it.
+    pub(crate) fn schema(&self, tool: &dyn Tool) -> Arc<Schema> {
+        let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        let spec = tool.spec();
+        let compiled = schemas.entry(spec.name.clone());
+        Arc::clone(compiled.or_insert_with(|| Arc::new(Schema::compile(&spec.input_schema))))
+    }
+}

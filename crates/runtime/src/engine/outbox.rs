@@ -1,0 +1,69 @@
+//! Events on their way to the log: folded at once, durable together, shown afterwards.
+
+use std::sync::Arc;
+
+use driver_api::{LogRow, SessionHead, SessionState};
+use protocol::{Event, EventBody, FrameId, Seq, SessionId, Timestamp};
+
+use crate::kernel::State;
+
+/// Events that are folded but not yet durable.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    waiting: Vec<(Seq, FrameId, Timestamp, EventBody)>,
+    /// The facts for lists as the store has them.
+    head: Option<SessionHead>,
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, seq: Seq, frame: FrameId, at: Timestamp, body: EventBody) {
+        self.waiting.push((seq, frame, at, body));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes everything that waits as rows for the store and events for viewers, and the facts
+    /// for lists where they changed.
+    pub(crate) fn take(
+        &mut self,
+        session: &SessionId,
+        state: &State,
+    ) -> serde_json::Result<(Vec<LogRow>, Vec<Arc<Event>>, Option<SessionHead>)> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut rows = Vec::with_capacity(waiting.len());
+        let mut events = Vec::with_capacity(waiting.len());
+        for (seq, frame, at, body) in waiting {
+            rows.push(LogRow { seq, frame, at, kind: body.kind(), body: body.encode()? });
+            let session_id = session.clone();
+            events.push(Arc::new(Event { body, session_id, seq: Some(seq), frame, ts: at }));
+        }
+        let head = head_of(state);
+        let changed = (self.head.as_ref() != Some(&head)).then(|| head.clone());
+        self.head = Some(head);
+        Ok((rows, events, changed))
+    }
+
+    /// Says what the store has.
+    pub(crate) fn knows(&mut self, head: SessionHead) {
+        self.head = Some(head);
+    }
+}
+
+/// Makes the facts for lists.
+pub(crate) fn head_of(state: &State) -> SessionHead {
+    let live = match &state.turn {
+        None => SessionState::Idle,
+        Some(_) if state.is_waiting() => SessionState::Waiting,
+        Some(_) => SessionState::Running,
+    };
+    SessionHead {
+        title: state.title.clone(),
+        model: state.model.clone(),
+        mode: state.mode,
+        state: live,
+        prompts: state.prompts,
+        cost_usd: state.cost_usd,
+    }
+}

@@ -1,0 +1,346 @@
+//! A live session: one task that owns the state, does what is owed and records what comes of it.
+
+mod ask;
+mod drive;
+mod requests;
+mod settle;
+
+pub(crate) use requests::session_policy;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver_api::{
+    CallFacts, Delta, Fault, Lease, Model, Progress, Snapshot, StoreError, ToolSpec, Workspace,
+};
+use policy::Policy;
+use protocol::event::SessionEnd;
+use protocol::{
+    Event, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp, ToolCallId,
+};
+use runtime_api::AgentSettings;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::asking::Attempts;
+use super::calls::Seen;
+use super::mailbox::Message;
+use super::options::Services;
+use super::outbox::Outbox;
+use super::viewers::Viewers;
+use crate::kernel::{Command, State, Transcript, decide, evolve};
+
+/// Live pieces of an answer or of tools that may wait for the session.
+const LIVE: usize = 256;
+
+/// How long stopped calls get to end their processes before they are dropped, which ends them
+/// without a word.
+const STOP_GRACE: Duration = Duration::from_secs(15);
+
+/// A snapshot is written when the log has grown by this many events since the last one.
+const SNAPSHOT_EVERY: u64 = 1_000;
+
+/// How a session's task ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its owner let go of it.
+    Closed,
+    /// Nobody used it; it is folded again on demand.
+    Hibernated,
+    /// It lost its lease, or the store failed.
+    Lost,
+}
+
+/// An outcome of an effect.
+#[derive(Debug)]
+enum Outcome {
+    Answered(Result<driver_api::ModelResponse, driver_api::ModelError>),
+    PauseOver,
+    Ran { call: ToolCallId, outcome: driver_api::ToolOutcome, took: Duration },
+}
+
+/// A call as the model asked for it.
+#[derive(Clone, Debug)]
+struct Asked {
+    input: Map<String, Value>,
+    malformed: Option<String>,
+}
+
+/// A live session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) services: Arc<Services>,
+    pub(crate) id: SessionId,
+    pub(crate) state: State,
+    pub(crate) lease: Lease,
+    pub(crate) workspace: Arc<dyn Workspace>,
+    pub(crate) agent: AgentSettings,
+    pub(crate) policy: Policy,
+    pub(crate) viewers: Arc<Viewers>,
+    pub(crate) outbox: Outbox,
+    pub(crate) frame: FrameId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) snapshot_at: Seq,
+    live: Live,
+}
+
+/// What is only known while the task lives.
+#[derive(Debug)]
+struct Live {
+    transcript: Option<Transcript>,
+    tools: Arc<[ToolSpec]>,
+    model: Option<Arc<dyn Model>>,
+    effects: JoinSet<Outcome>,
+    /// The model call under way, or its pause.
+    asking: Option<AbortHandle>,
+    attempts: Attempts,
+    deltas: Option<mpsc::Receiver<Delta>>,
+    /// The text of the answer so far.
+    partial: String,
+    progress: (mpsc::Sender<(ToolCallId, Progress)>, mpsc::Receiver<(ToolCallId, Progress)>),
+    asked: HashMap<ToolCallId, Asked>,
+    facts: HashMap<ToolCallId, CallFacts>,
+    running: BTreeSet<ToolCallId>,
+    seen: Arc<Seen>,
+    cancel: CancellationToken,
+    /// When the turn was told to stop.
+    stopping_since: Option<Duration>,
+    updated_at: Timestamp,
+}
+
+impl Session {
+    /// Makes the live form of an opened session.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { services, id, state, lease, workspace, agent, policy, viewers } = parts;
+        let tools = services.options.tools.iter().map(|tool| tool.spec().clone()).collect();
+        let seen = Arc::new(Seen::default());
+        for (path, file) in &state.files {
+            seen.note(path.clone(), file.hash.clone());
+        }
+        let now = services.options.clock.now();
+        let live = Live {
+            transcript: None,
+            tools,
+            model: None,
+            effects: JoinSet::new(),
+            asking: None,
+            attempts: Attempts::default(),
+            deltas: None,
+            partial: String::new(),
+            progress: mpsc::channel(LIVE),
+            asked: HashMap::new(),
+            facts: HashMap::new(),
+            running: BTreeSet::new(),
+            seen,
+            cancel: CancellationToken::new(),
+            stopping_since: None,
+            updated_at: now,
+        };
+        let (outbox, frame) = (Outbox::default(), FrameId::default());
+        let snapshot_at = Seq(0);
+        Self {
+            services,
+            id,
+            state,
+            lease,
+            workspace,
+            agent,
+            policy,
+            viewers,
+            outbox,
+            frame,
+            created_at: now,
+            snapshot_at,
+            live,
+        }
+    }
+
+    /// Says that the log is empty so far: the transcript need not be read.
+    pub(crate) fn begins_empty(&mut self) {
+        self.live.transcript = Some(Transcript::default());
+    }
+
+    /// Applies a command that mends what a crash left.
+    pub(crate) fn mend(&mut self, command: Command) {
+        self.apply_sure(command);
+    }
+
+    /// Makes what was mended durable.
+    pub(crate) async fn flush_opened(&mut self) -> Result<(), StoreError> {
+        self.flush().await
+    }
+
+    /// Lives until the session is closed, hibernates or is lost.
+    pub(crate) async fn run(mut self, mut mailbox: mpsc::Receiver<Message>) -> Ended {
+        let ended = self.live(&mut mailbox).await;
+        self.live.cancel.cancel();
+        self.live.effects.shutdown().await;
+        match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "a session lost its log");
+                Ended::Lost
+            }
+        }
+    }
+
+    async fn live(&mut self, mailbox: &mut mpsc::Receiver<Message>) -> Result<Ended, StoreError> {
+        loop {
+            self.drive().await?;
+            let is_idle = self.state.turn.is_none() && self.state.queue.is_empty();
+            let idle_ms = self.services.idle_ms();
+            let clock = Arc::clone(&self.services.options.clock);
+            let grace = self.stop_grace();
+            tokio::select! {
+                biased;
+                Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await,
+                Some((call, piece)) = self.live.progress.1.recv() => {
+                    self.progress(call, piece).await;
+                }
+                Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
+                    match outcome {
+                        Ok(outcome) => self.settle(outcome).await?,
+                        Err(error) => self.broken(&error).await?,
+                    }
+                }
+                message = mailbox.recv() => match message {
+                    Some(Message::Close(reason, reply)) => {
+                        self.close(reason).await?;
+                        // The asker may have gone; the session is closed all the same.
+                        let _gone = reply.send(Ok(()));
+                        return Ok(Ended::Closed);
+                    }
+                    Some(message) => self.handle(message).await?,
+                    None => {
+                        self.close(SessionEnd::Shutdown).await?;
+                        return Ok(Ended::Closed);
+                    }
+                },
+                () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
+                    self.abandon().await?;
+                }
+                () = clock.sleep(Duration::from_millis(idle_ms)), if is_idle => {
+                    if !self.viewers.any() && mailbox.is_empty() {
+                        self.snapshot(1).await?;
+                        return Ok(Ended::Hibernated);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns how long stopped calls still have, once the turn is stopping.
+    fn stop_grace(&self) -> Option<Duration> {
+        let since = self.live.stopping_since?;
+        let spent = self.services.options.clock.elapsed().saturating_sub(since);
+        Some(STOP_GRACE.saturating_sub(spent))
+    }
+
+    /// Decides a command and folds its events; they become durable with the next flush.
+    fn apply(&mut self, command: Command) -> Result<(), Refusal> {
+        let now = self.services.options.clock.now();
+        for body in decide(&self.state, command, now)? {
+            self.fold(now, body);
+        }
+        Ok(())
+    }
+
+    /// Decides a command that is never refused by the state it is made for.
+    fn apply_sure(&mut self, command: Command) {
+        if let Err(refusal) = self.apply(command) {
+            debug_assert!(false, "refused: {refusal}");
+            tracing::error!(session = %self.id, %refusal, "a sure command was refused");
+        }
+    }
+
+    fn fold(&mut self, at: Timestamp, body: EventBody) {
+        let seq = self.state.seq.next();
+        evolve(&mut self.state, seq, at, &body);
+        if let Some(transcript) = &mut self.live.transcript {
+            transcript.push(at, &body);
+        }
+        let frame = self.next_frame();
+        self.outbox.push(seq, frame, at, body);
+    }
+
+    fn next_frame(&mut self) -> FrameId {
+        let frame = self.frame;
+        self.frame = frame.next();
+        frame
+    }
+
+    /// Makes everything folded so far durable, then shows it.
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        let taken = self.outbox.take(&self.id, &self.state);
+        let (rows, events, head) = taken.map_err(|e| Fault::with("encode events", e))?;
+        if let Some(last) = rows.last() {
+            self.live.updated_at = last.at;
+        }
+        self.services.options.store.append(&self.lease, rows, head).await?;
+        for event in events {
+            self.viewers.show(event).await;
+        }
+        if self.state.seq.0 >= self.snapshot_at.0 + SNAPSHOT_EVERY {
+            self.snapshot(SNAPSHOT_EVERY).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a snapshot when the log has grown by `every` events since the last one.
+    async fn snapshot(&mut self, every: u64) -> Result<(), StoreError> {
+        if self.state.seq.0 < self.snapshot_at.0 + every {
+            return Ok(());
+        }
+        let bytes = serde_json::to_vec(&self.state).map_err(|e| Fault::with("encode state", e))?;
+        let seq = self.state.seq;
+        let version = crate::kernel::SNAPSHOT_VERSION;
+        let snapshot = Snapshot { seq, version, bytes };
+        self.services.options.store.put_snapshot(&self.lease, snapshot).await?;
+        self.snapshot_at = seq;
+        Ok(())
+    }
+
+    /// Shows something live: it is not recorded.
+    async fn show_live(&mut self, body: EventBody) {
+        let frame = self.next_frame();
+        let ts = self.services.options.clock.now();
+        let session_id = self.id.clone();
+        let event = Event { body, session_id, seq: None, frame, ts };
+        self.viewers.show(Arc::new(event)).await;
+    }
+
+    fn spill_dir(&self) -> PathBuf {
+        self.services.options.spill.join(self.id.as_str())
+    }
+
+    fn fresh_prompt_id(&self) -> PromptId {
+        PromptId::new(self.services.fresh_id())
+    }
+}
+
+/// What a session is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) services: Arc<Services>,
+    pub(crate) id: SessionId,
+    pub(crate) state: State,
+    pub(crate) lease: Lease,
+    pub(crate) workspace: Arc<dyn Workspace>,
+    pub(crate) agent: AgentSettings,
+    pub(crate) policy: Policy,
+    pub(crate) viewers: Arc<Viewers>,
+}
+
+async fn next_delta(deltas: &mut Option<mpsc::Receiver<Delta>>) -> Option<Delta> {
+    match deltas {
+        Some(receiver) => receiver.recv().await,
+        None => None,
+    }
+}

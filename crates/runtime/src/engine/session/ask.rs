@@ -1,0 +1,155 @@
+//! Asking the model for the step that is owed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver_api::{Model, ModelError, ModelErrorKind, ModelResponse, StoreError};
+use futures_util::FutureExt;
+use protocol::event::{Notice, NoticeLevel};
+use protocol::{Block, MessageId, StopReason, ToolCallId};
+use tokio::sync::mpsc;
+
+use super::{Asked, LIVE, Outcome, Session};
+use crate::engine::asking::{Next, overflow, request};
+use crate::engine::context;
+use crate::kernel::{Command, Ending, ModelAnswer, id_hash};
+
+/// The longest id of a call that is kept as the provider gave it.
+const CALL_ID_MAX: usize = 64;
+
+impl Session {
+    /// Begins a model call. Its step may still be on its way to the log.
+    pub(super) async fn ask_model(&mut self) -> Result<(), StoreError> {
+        let model = match self.services.options.models.resolve(&self.state.model) {
+            Ok(model) => model,
+            Err(refusal) => {
+                let ending = Ending::error(refusal.code.as_str(), refusal.message);
+                self.apply_sure(Command::End(ending));
+                self.turn_is_over();
+                return Ok(());
+            }
+        };
+        self.load_transcript().await?;
+        self.set_context().await;
+        let Some(transcript) = &self.live.transcript else { return Ok(()) };
+        let system = transcript.system().unwrap_or_else(|| "".into());
+        let request =
+            request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
+        if let Some(message) = overflow(&self.state, &request, &*model) {
+            let code = ModelErrorKind::ContextOverflow.code();
+            self.apply_sure(Command::End(Ending::error(code, message)));
+            self.turn_is_over();
+            return Ok(());
+        }
+        self.live.model = Some(Arc::clone(&model));
+        let (sender, receiver) = mpsc::channel(LIVE);
+        self.live.deltas = Some(receiver);
+        self.live.partial.clear();
+        let asking = self.live.effects.spawn(async move {
+            let asked = std::panic::AssertUnwindSafe(model.ask(&request, sender));
+            let answer = asked.catch_unwind().await;
+            Outcome::Answered(answer.unwrap_or_else(|_| {
+                let text = "the model driver broke inside";
+                Err(ModelError::new(ModelErrorKind::Rejected, text))
+            }))
+        });
+        self.live.asking = Some(asking);
+        Ok(())
+    }
+
+    /// Builds and records what the model is told before the transcript, once per session.
+    async fn set_context(&mut self) {
+        let is_set = self.live.transcript.as_ref().is_some_and(|t| t.system().is_some());
+        if is_set {
+            return;
+        }
+        let now = self.services.options.clock.now();
+        let append = self.agent.append_system_prompt.clone();
+        let system = context::build(&*self.workspace, now, append.as_deref()).await;
+        self.apply_sure(Command::SetContext { system });
+    }
+
+    /// Takes an answer.
+    pub(super) fn answered(&mut self, model: &dyn Model, response: ModelResponse) {
+        let ModelResponse { content, stop, usage } = response;
+        self.live.attempts = crate::engine::asking::Attempts::default();
+        self.live.partial.clear();
+        let content = self.take_calls(content);
+        let has_calls = content.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        let cost_usd = model.info().price.map(|price| price.of(&usage));
+        let message_id = MessageId::new(self.services.fresh_id());
+        let answer = ModelAnswer { message_id, content, stop, usage, cost_usd };
+        self.apply_sure(Command::Answered(answer));
+        let told = match stop {
+            StopReason::MaxTokens if !has_calls => "the answer was cut at the model's output limit",
+            StopReason::Refusal => "the model or its provider declined to answer",
+            _ => return,
+        };
+        let code = Some(if stop == StopReason::Refusal { "refusal" } else { "max_tokens" }.into());
+        let (level, message) = (NoticeLevel::Warn, told.to_owned());
+        self.apply_sure(Command::Notify(Notice { level, code, message }));
+    }
+
+    /// Gives every call an id that is unique in the session and that any provider accepts, and
+    /// keeps what the calls ask for at hand.
+    fn take_calls(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+        let mut fresh = std::collections::BTreeSet::new();
+        let mut renamed = 0;
+        self.live.asked.clear();
+        for block in &mut content {
+            let Block::ToolUse { id, input, malformed, .. } = block else { continue };
+            let is_new = |hash: &u64| !self.state.call_ids.contains(hash) && !fresh.contains(hash);
+            if !is_sound(id.as_str()) || !is_new(&id_hash(id.as_str())) {
+                *id = ToolCallId::new(format!("call_{}", self.services.fresh_id()));
+                renamed += 1;
+            }
+            fresh.insert(id_hash(id.as_str()));
+            let asked = Asked { input: input.clone(), malformed: malformed.clone() };
+            self.live.asked.insert(id.clone(), asked);
+        }
+        if renamed > 0 {
+            let message = format!(
+                "the model gave {} an id that was empty, repeated or not well formed; a fresh one \
+                 took its place",
+                stdx::plural(renamed, "call")
+            );
+            let (level, code) = (NoticeLevel::Info, Some("repaired".to_owned()));
+            self.apply_sure(Command::Notify(Notice { level, code, message }));
+        }
+        content
+    }
+
+    /// Decides what follows a failed call.
+    pub(super) fn model_failed(&mut self, error: ModelError) {
+        let now = self.services.options.clock.elapsed();
+        let budget = Duration::from_millis(self.agent.limits.retry_budget_ms);
+        let random = self.services.options.ids.random();
+        let partial = std::mem::take(&mut self.live.partial);
+        let partial = if error.partial_text.is_empty() { partial } else { error.partial_text.clone() };
+        match self.live.attempts.after(&error, now, budget, random) {
+            Next::Retry(pause) => {
+                let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                let attempt = self.live.attempts.failed;
+                let (reason, partial_text) = (error.message, partial);
+                self.apply_sure(Command::Retry { attempt, delay_ms, reason, partial_text });
+                let clock = Arc::clone(&self.services.options.clock);
+                let pausing = self.live.effects.spawn(async move {
+                    clock.sleep(pause).await;
+                    Outcome::PauseOver
+                });
+                self.live.asking = Some(pausing);
+            }
+            Next::GiveUp => {
+                let mut ending = Ending::error(error.kind.code(), error.message);
+                ending.partial = Some((MessageId::new(self.services.fresh_id()), partial));
+                self.apply_sure(Command::End(ending));
+                self.turn_is_over();
+            }
+        }
+    }
+}
+
+fn is_sound(id: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !id.is_empty() && id.len() <= CALL_ID_MAX && id.bytes().all(is_letter)
+}

@@ -1,0 +1,286 @@
+//! Doing what is owed.
+
+use std::sync::Arc;
+
+use driver_api::{StoreError, ToolContext};
+use policy::Decision;
+use protocol::event::{PermissionRequest, ToolCall, ToolDenied};
+use protocol::{Block, Effect, EventBody, MessageId, RequestId, Seq, ToolCallId};
+use tokio::sync::mpsc;
+
+use super::{Outcome, Session};
+use crate::engine::calls::{PARALLEL_MAX, Run};
+use crate::engine::gate::{Examined, Judge, examine};
+use crate::kernel::{Command, Ending, Owed, Transcript, nobody, pending};
+
+/// How many rows are read at a time.
+const PAGE: usize = 1_000;
+
+impl Session {
+    /// Does everything that is owed and not under way: decides, makes it durable, begins effects.
+    ///
+    /// A model call may begin before its step is durable: until the log has the step, nothing of
+    /// the answer is taken, and a crash in between costs a request that nobody heard of. A call
+    /// with an effect begins only when its start is durable.
+    pub(super) async fn drive(&mut self) -> Result<(), StoreError> {
+        if self.live.stopping_since.is_some() {
+            self.stop_when_quiet();
+        }
+        let mut runs = Vec::new();
+        loop {
+            let mut is_changed = false;
+            for owed in pending(&self.state) {
+                is_changed |= self.do_owed(owed, &mut runs).await?;
+            }
+            if !is_changed {
+                break;
+            }
+        }
+        self.flush().await?;
+        for call in runs {
+            self.start(call);
+        }
+        Ok(())
+    }
+
+    /// Does one thing; returns whether the state changed.
+    async fn do_owed(
+        &mut self,
+        owed: Owed,
+        runs: &mut Vec<ToolCallId>,
+    ) -> Result<bool, StoreError> {
+        let before = self.state.seq;
+        match owed {
+            Owed::Advance => {
+                self.apply_sure(Command::Advance);
+                if self.state.turn.is_none() {
+                    self.turn_is_over();
+                }
+            }
+            Owed::TakeNext => self.take_next().await?,
+            Owed::AskModel(_) if self.live.asking.is_none() && !self.is_stopping() => {
+                self.ask_model().await?;
+            }
+            Owed::Gate(call) if !self.is_stopping() => self.gate(&call).await,
+            Owed::Run(call) => {
+                let busy = self.live.running.len() + runs.len();
+                let is_free = !self.live.running.contains(&call) && !runs.contains(&call);
+                if is_free && busy < PARALLEL_MAX && !self.is_stopping() {
+                    self.apply_sure(Command::Start { call: call.clone() });
+                    runs.push(call);
+                }
+            }
+            Owed::AskModel(_) | Owed::Gate(_) | Owed::Await(_) => {}
+        }
+        Ok(self.state.seq != before)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.live.stopping_since.is_some()
+    }
+
+    /// Ends a stopping turn once nothing of it is under way.
+    fn stop_when_quiet(&mut self) {
+        if self.state.turn.is_none() {
+            self.turn_is_over();
+            return;
+        }
+        if self.live.running.is_empty() && self.live.asking.is_none() {
+            let partial = std::mem::take(&mut self.live.partial);
+            let message_id = MessageId::new(self.services.fresh_id());
+            let mut ending = Ending::of(protocol::TurnEnd::Interrupted);
+            ending.partial = Some((message_id, partial));
+            self.apply_sure(Command::End(ending));
+            self.turn_is_over();
+        }
+    }
+
+    /// Forgets what only the turn needed.
+    pub(super) fn turn_is_over(&mut self) {
+        self.live.stopping_since = None;
+        self.live.cancel = tokio_util::sync::CancellationToken::new();
+        self.live.asked.clear();
+        self.live.facts.clear();
+        self.live.partial.clear();
+        self.live.attempts = crate::engine::asking::Attempts::default();
+    }
+
+    /// Begins the oldest waiting prompt; what it says is in the log.
+    async fn take_next(&mut self) -> Result<(), StoreError> {
+        self.flush().await?;
+        let Some((_, seq)) = self.state.queue.front().cloned() else { return Ok(()) };
+        let rows = self.services.options.store.read(&self.id, seq, 1).await?;
+        let content = rows
+            .first()
+            .and_then(|row| EventBody::decode(row.kind, &row.body).ok())
+            .and_then(|body| match body {
+                EventBody::PromptQueued(queued) => Some(queued.content),
+                _ => None,
+            })
+            .unwrap_or_default();
+        let message_id = MessageId::new(self.services.fresh_id());
+        let steps_max = self.agent.limits.max_turns;
+        self.apply_sure(Command::TakeNext { message_id, content, steps_max });
+        Ok(())
+    }
+
+    /// Reads the transcript where it is not at hand.
+    pub(super) async fn load_transcript(&mut self) -> Result<(), StoreError> {
+        if self.live.transcript.is_some() {
+            return Ok(());
+        }
+        self.flush().await?;
+        let mut transcript = Transcript::default();
+        let mut from = Seq(1);
+        loop {
+            let rows = self.services.options.store.read(&self.id, from, PAGE).await?;
+            for row in &rows {
+                if !Transcript::needs(row.kind) {
+                    continue;
+                }
+                match EventBody::decode(row.kind, &row.body) {
+                    Ok(body) => transcript.push(row.at, &body),
+                    Err(error) => {
+                        tracing::error!(session = %self.id, seq = row.seq.0, %error, "decode");
+                    }
+                }
+            }
+            match rows.last() {
+                Some(last) if rows.len() == PAGE => from = last.seq.next(),
+                _ => break,
+            }
+        }
+        self.live.transcript = Some(transcript);
+        Ok(())
+    }
+
+    /// Lets the gate decide a requested call.
+    async fn gate(&mut self, id: &ToolCallId) {
+        let Some(name) = self.state.call(id).map(|call| call.tool.clone()) else { return };
+        let asked = self.live.asked.get(id).cloned();
+        let Some(asked) = asked else {
+            self.wrong(id, &name, "the arguments of this call were lost: ask again".to_owned());
+            return;
+        };
+        if let Some(raw) = asked.malformed {
+            let shown: String = raw.chars().take(200).collect();
+            let text = format!(
+                "the arguments of {name} are not a JSON object, so nothing was run; they begin: \
+                 {shown}"
+            );
+            return self.wrong(id, &name, text);
+        }
+        let Some(tool) = self.services.tool(&name) else {
+            let names: Vec<&str> = self.live.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let text = format!("there is no tool '{name}'; the tools are {}", names.join(", "));
+            return self.wrong(id, &name, text);
+        };
+        let schema = self.services.schema(&*tool);
+        match examine(&*tool, &schema, id, &asked.input, &*self.workspace).await {
+            Examined::Wrong(text) => self.wrong(id, &name, text),
+            Examined::Described { call, facts } => self.judge(call, facts),
+        }
+    }
+
+    fn judge(&mut self, call: ToolCall, facts: driver_api::CallFacts) {
+        let id = call.tool_call_id.clone();
+        let spill = self.spill_dir();
+        let judge = Judge {
+            policy: &self.policy,
+            mode: self.state.mode,
+            cwd: self.workspace.cwd(),
+            home: self.services.options.user_home.as_deref(),
+            lent: &spill,
+        };
+        let verdict = judge.with(&call.tool_name, &facts, |policy, mode, c| policy.judge(mode, c));
+        let ask = (verdict.decision == Decision::Ask && self.agent.is_attended).then(|| {
+            let make = |policy: &policy::Policy, _, c: &policy::Call<'_>| {
+                (policy.suggest(c), policy::risk(c))
+            };
+            let (suggested_rules, risk) = judge.with(&call.tool_name, &facts, make);
+            PermissionRequest {
+                request_id: RequestId::new(self.services.fresh_id()),
+                tool_call_id: id.clone(),
+                tool_name: call.tool_name.clone(),
+                effect: facts.effect,
+                target: call.target.clone(),
+                input: call.input.clone(),
+                suggested_rules,
+                risk,
+                reason: Some(verdict.reason.clone()),
+                expires_at: None,
+            }
+        });
+        let tool_name = call.tool_name.clone();
+        self.live.facts.insert(id.clone(), facts);
+        self.apply_sure(Command::Describe(call));
+        match (verdict.decision, ask) {
+            // What is described and neither waits nor is denied may run.
+            (Decision::Allow, _) => {}
+            (Decision::Ask, Some(request)) => self.apply_sure(Command::Ask(request)),
+            (Decision::Ask, None) => {
+                self.apply_sure(Command::Deny(nobody(id, tool_name, &verdict.reason)));
+            }
+            (Decision::Deny, _) => {
+                let (reason, by) = (format!("denied: {}", verdict.reason), verdict.by);
+                let denied = ToolDenied { tool_call_id: id, tool_name, reason, by };
+                self.apply_sure(Command::Deny(denied));
+            }
+        }
+    }
+
+    /// Answers a call that was found wrong before anything ran.
+    fn wrong(&mut self, id: &ToolCallId, name: &str, text: String) {
+        let result = protocol::event::ToolResult {
+            tool_call_id: id.clone(),
+            tool_name: name.to_owned(),
+            is_error: true,
+            output: vec![Block::text(text)],
+            truncated: false,
+            spill: None,
+            duration_ms: 0,
+            display: None,
+            files: Vec::new(),
+        };
+        self.apply_sure(Command::Finish(result));
+    }
+
+    /// Begins a call whose start is durable.
+    fn start(&mut self, id: ToolCallId) {
+        let found = self.state.call(&id).and_then(|call| self.services.tool(&call.tool));
+        let facts = self.live.facts.remove(&id);
+        let asked = self.live.asked.get(&id).cloned();
+        let (Some(tool), Some(facts), Some(asked)) = (found, facts, asked) else {
+            tracing::error!(session = %self.id, call = %id, "a call to run is not at hand");
+            return;
+        };
+        if facts.effect >= Effect::Execute {
+            self.services.options.workspaces.prepare();
+        }
+        let context = ToolContext {
+            call: id.clone(),
+            workspace: Arc::clone(&self.workspace),
+            host: Arc::clone(&self.live.seen) as _,
+            // Replaced by the call's own queue when it runs.
+            progress: mpsc::channel(1).0,
+            cancel: self.live.cancel.child_token(),
+            spill_dir: self.spill_dir(),
+            images: self.live.model.as_ref().is_some_and(|model| model.info().images),
+        };
+        let run = Run { tool, input: asked.input, facts, context };
+        let services = Arc::clone(&self.services);
+        let progress = self.live.progress.0.clone();
+        self.live.running.insert(id.clone());
+        self.live.effects.spawn(async move {
+            let clock = Arc::clone(&services.options.clock);
+            let begun = clock.elapsed();
+            let running = std::panic::AssertUnwindSafe(run.run(services, progress));
+            let outcome = futures_util::FutureExt::catch_unwind(running).await;
+            let outcome = outcome.unwrap_or_else(|_| {
+                driver_api::ToolOutcome::error("the tool broke inside; its outcome is unknown")
+            });
+            let took = clock.elapsed().saturating_sub(begun);
+            Outcome::Ran { call: id, outcome, took }
+        });
+    }
+}

@@ -1,0 +1,301 @@
+//! Answering the mailbox.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use driver_api::StoreError;
+use policy::{Layer, LayerName, Policy, Rule};
+use protocol::event::{Answer, DecidedBy, SessionEnd};
+use protocol::{
+    Block, Event, EventBody, MessageId, Mode, Refusal, RefusalCode, RequestId, Seq,
+};
+use runtime_api::{
+    AgentSettings, Delivery, Error, Overflow, Position, Prompt, PromptAccepted, PromptPart,
+    SessionInfo, Subscription,
+};
+
+use super::Session;
+use crate::engine::mailbox::Message;
+use crate::engine::stored;
+use crate::kernel::Command;
+
+/// Bytes of text in a prompt.
+const PROMPT_BYTES_MAX: usize = 25 * 1024 * 1024;
+
+/// Attachments of a prompt.
+const ATTACHMENTS_MAX: usize = 20;
+
+/// How many recorded events a new viewer is given at most.
+const REPLAY_MAX: u64 = 1_000;
+
+impl Session {
+    /// Answers one message. An asker that has gone is no reason to undo anything.
+    pub(super) async fn handle(&mut self, message: Message) -> Result<(), StoreError> {
+        match message {
+            Message::Prompt(prompt, reply) => {
+                let accepted = self.accept(prompt);
+                if accepted.is_ok() {
+                    self.drive().await?;
+                }
+                let _gone = reply.send(accepted);
+            }
+            Message::Interrupt { clear_queue, reply } => {
+                let is_running = self.state.turn.is_some();
+                if clear_queue {
+                    self.apply_sure(Command::ClearQueue);
+                }
+                if is_running {
+                    self.stop();
+                }
+                self.flush().await?;
+                let _gone = reply.send(Ok(is_running));
+            }
+            Message::Answer(request, answer, reply) => {
+                let answered = self.answer(&request, answer);
+                self.flush().await?;
+                let _gone = reply.send(answered);
+            }
+            Message::SetMode(mode, reply) => {
+                let changed = self.set_mode(mode);
+                self.flush().await?;
+                let _gone = reply.send(changed);
+            }
+            Message::SetModel(name, reply) => {
+                let changed = self.set_model(&name);
+                self.flush().await?;
+                let _gone = reply.send(changed);
+            }
+            Message::Configure(agent, reply) => {
+                let configured = self.configure(*agent).map(|()| self.info());
+                let _gone = reply.send(configured);
+            }
+            Message::Subscribe(position, overflow, reply) => {
+                let subscription = self.subscribe(position, overflow).await?;
+                let _gone = reply.send(Ok(subscription));
+            }
+            Message::Info(reply) => {
+                let _gone = reply.send(Ok(self.info()));
+            }
+            Message::Close(..) => debug_assert!(false, "closing is handled by the loop"),
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, prompt: Prompt) -> Result<PromptAccepted, Error> {
+        let content = content_of(prompt)?;
+        let prompt_id = self.fresh_prompt_id();
+        let message_id = MessageId::new(self.services.fresh_id());
+        let steps_max = self.agent.limits.max_turns;
+        let id = prompt_id.clone();
+        self.apply(Command::Prompt { prompt_id, message_id, content, steps_max })?;
+        let position = self.state.queue.iter().position(|(queued, _)| *queued == id);
+        let position = position.map_or(0, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
+        Ok(PromptAccepted { prompt_id: id, position })
+    }
+
+    /// Tells everything that runs to stop; the turn ends when it has.
+    fn stop(&mut self) {
+        if self.live.stopping_since.is_some() {
+            return;
+        }
+        self.live.stopping_since = Some(self.services.options.clock.elapsed());
+        self.live.cancel.cancel();
+        if let Some(asking) = &self.live.asking {
+            asking.abort();
+        }
+    }
+
+    fn answer(&mut self, request: &RequestId, answer: Answer) -> Result<(), Error> {
+        let rule = match &answer {
+            Answer::AllowAlways { rule } => Some(self.rule_for(request, rule.clone())?),
+            Answer::AllowOnce | Answer::Deny { .. } => None,
+        };
+        let is_new_rule = rule.is_some();
+        let (request, by) = (request.clone(), DecidedBy::Client);
+        self.apply(Command::Resolve { request, answer, by, rule })?;
+        if is_new_rule {
+            self.policy = session_policy(&self.services.options.policy, &self.agent, &self.state.rules)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rule of an "always": the given one if it parses, else the narrowest that was
+    /// suggested.
+    fn rule_for(&self, request: &RequestId, given: Option<String>) -> Result<String, Error> {
+        if let Some(text) = given {
+            text.parse::<Rule>().map_err(|error| {
+                Refusal::new(RefusalCode::Invalid, format!("rule: {error}"))
+            })?;
+            return Ok(text);
+        }
+        let call = self.state.waiting(request).ok_or_else(|| {
+            Refusal::new(RefusalCode::RequestNotFound, format!("no request {request} waits"))
+        })?;
+        let facts = self.live.facts.get(&call.id);
+        let suggested = facts.map(|facts| self.suggest(&call.tool, facts)).unwrap_or_default();
+        suggested.into_iter().next().ok_or_else(|| {
+            let message = "rule: name one, none can be suggested for this call";
+            Refusal::new(RefusalCode::Invalid, message).into()
+        })
+    }
+
+    fn suggest(&self, tool: &str, facts: &driver_api::CallFacts) -> Vec<String> {
+        let spill = self.spill_dir();
+        let judge = crate::engine::gate::Judge {
+            policy: &self.policy,
+            mode: self.state.mode,
+            cwd: self.workspace.cwd(),
+            home: self.services.options.user_home.as_deref(),
+            lent: &spill,
+        };
+        judge.with(tool, facts, |policy, _, call| policy.suggest(call))
+    }
+
+    fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {
+        self.policy.check_mode(mode)?;
+        self.apply(Command::SetMode(mode))?;
+        Ok(())
+    }
+
+    fn set_model(&mut self, name: &str) -> Result<(), Error> {
+        let model = self.services.options.models.resolve(name)?;
+        let id = model.info().id.clone();
+        self.policy.check_model(&id)?;
+        self.apply(Command::SetModel(id))?;
+        Ok(())
+    }
+
+    /// Takes new flags: they count from the next step on.
+    pub(super) fn configure(&mut self, agent: AgentSettings) -> Result<(), Error> {
+        let base = &self.services.options.policy;
+        self.policy = session_policy(base, &agent, &self.state.rules)?;
+        self.agent = agent;
+        Ok(())
+    }
+
+    async fn subscribe(
+        &mut self,
+        position: Position,
+        overflow: Overflow,
+    ) -> Result<Subscription, StoreError> {
+        self.flush().await?;
+        let from = match position {
+            Position::Live => self.state.seq.next(),
+            Position::After(seq) => seq.next(),
+            Position::From(seq) => seq,
+            Position::AfterFrame(_) => Seq(1),
+        };
+        let oldest = Seq(self.state.seq.0.saturating_sub(REPLAY_MAX) + 1);
+        let mut backlog = VecDeque::new();
+        if from < oldest {
+            backlog.push_back(Delivery::Gap { dropped: oldest.0 - from.0.max(1) });
+        }
+        let start = from.max(oldest);
+        if start <= self.state.seq {
+            let limit = usize::try_from(REPLAY_MAX).unwrap_or(usize::MAX);
+            let store = &self.services.options.store;
+            for row in store.read(&self.id, start, limit).await? {
+                if matches!(position, Position::AfterFrame(frame) if row.frame <= frame) {
+                    continue;
+                }
+                let Ok(body) = EventBody::decode(row.kind, &row.body) else { continue };
+                let (session_id, seq) = (self.id.clone(), Some(row.seq));
+                let event = Event { body, session_id, seq, frame: row.frame, ts: row.at };
+                backlog.push_back(Delivery::Event(Arc::new(event)));
+            }
+        }
+        Ok(self.viewers.add(backlog, overflow))
+    }
+
+    /// Returns what one sees from outside.
+    pub(super) fn info(&self) -> SessionInfo {
+        let head = crate::engine::outbox::head_of(&self.state);
+        SessionInfo {
+            usage: self.state.usage,
+            last_seq: self.state.seq.0,
+            updated_at: self.live.updated_at,
+            ..stored::info(&self.id, &self.state.cwd, head, self.created_at)
+        }
+    }
+
+    /// Stops the turn, waits for its end, and says in the log that the session was closed.
+    pub(super) async fn close(&mut self, reason: SessionEnd) -> Result<(), StoreError> {
+        self.apply_sure(Command::ClearQueue);
+        if self.state.turn.is_some() {
+            self.stop();
+        }
+        while self.state.turn.is_some() {
+            self.drive().await?;
+            if self.state.turn.is_none() {
+                break;
+            }
+            let clock = Arc::clone(&self.services.options.clock);
+            let grace = self.stop_grace().unwrap_or_default();
+            tokio::select! {
+                Some(outcome) = self.live.effects.join_next() => match outcome {
+                    Ok(outcome) => self.settle(outcome).await?,
+                    Err(error) => self.broken(&error).await?,
+                },
+                Some((call, piece)) = self.live.progress.1.recv() => {
+                    self.progress(call, piece).await;
+                }
+                () = clock.sleep(grace) => self.abandon().await?,
+            }
+        }
+        self.apply_sure(Command::Close(reason));
+        self.flush().await?;
+        self.snapshot(200).await?;
+        self.services.options.store.release(&self.lease).await
+    }
+}
+
+/// Combines the layers above with the session's own rules.
+pub(crate) fn session_policy(
+    base: &Policy,
+    agent: &AgentSettings,
+    always: &[String],
+) -> Result<Policy, Error> {
+    let parse = |name: &str, rules: &[String]| -> Result<Vec<Rule>, Error> {
+        Rule::parse_all(rules)
+            .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("{name}: {error}")).into())
+    };
+    let mut flags = Layer::new(LayerName::Flags);
+    flags.allow = parse("allow", &agent.allow)?;
+    flags.deny = parse("deny", &agent.deny)?;
+    let mut session = Layer::new(LayerName::Session);
+    session.allow = parse("rule", always)?;
+    Ok(base.clone().tighten(session).tighten(flags))
+}
+
+fn content_of(prompt: Prompt) -> Result<Vec<Block>, Error> {
+    let invalid = |message: String| Err(Refusal::new(RefusalCode::Invalid, message).into());
+    let mut bytes = 0;
+    let mut attachments = 0;
+    let mut content = Vec::with_capacity(prompt.parts.len());
+    for part in prompt.parts {
+        match part {
+            PromptPart::Text(text) => {
+                bytes += text.len();
+                content.push(Block::text(text));
+            }
+            PromptPart::Image(image) => {
+                attachments += 1;
+                bytes += image.data.len();
+                content.push(Block::Image(image));
+            }
+        }
+    }
+    if bytes > PROMPT_BYTES_MAX {
+        let (is, max) = (stdx::bytes(bytes as u64), stdx::bytes(PROMPT_BYTES_MAX as u64));
+        let message = format!("text: the prompt has {is}, the limit is {max}");
+        return Err(Refusal::new(RefusalCode::TooLarge, message).into());
+    }
+    if attachments > ATTACHMENTS_MAX {
+        return invalid(format!("attachments: {attachments} are more than {ATTACHMENTS_MAX}"));
+    }
+    content.retain(|block| !block.is_blank());
+    if content.is_empty() {
+        return invalid("text: the prompt is empty".to_owned());
+    }
+    Ok(content)
+}

@@ -1,0 +1,112 @@
+//! Taking the outcomes of effects, and the live pieces between them.
+
+use std::time::Duration;
+
+use driver_api::{Delta, Progress, StoreError, ToolOutcome};
+use protocol::event::{TextDelta, ThinkingDelta, ToolProgress, ToolResult};
+use protocol::{MessageId, ToolCallId, TurnEnd};
+use tokio::task::JoinError;
+
+use super::{Outcome, Session};
+use crate::engine::limits::cap;
+use crate::kernel::{Command, Ending};
+
+/// How much of a cut answer is kept, in bytes.
+const PARTIAL_MAX: usize = 1024 * 1024;
+
+impl Session {
+    pub(super) async fn delta(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => {
+                if self.live.partial.len() + text.len() <= PARTIAL_MAX {
+                    self.live.partial.push_str(&text);
+                }
+                self.show_live(TextDelta { text }.into()).await;
+            }
+            Delta::Thinking(text) => self.show_live(ThinkingDelta { text }.into()).await,
+        }
+    }
+
+    pub(super) async fn progress(&mut self, tool_call_id: ToolCallId, piece: Progress) {
+        let Progress { text, stream } = piece;
+        self.show_live(ToolProgress { tool_call_id, text, stream }.into()).await;
+    }
+
+    /// Takes the outcome of an effect. Live pieces that came before it are shown first.
+    pub(super) async fn settle(&mut self, outcome: Outcome) -> Result<(), StoreError> {
+        match outcome {
+            Outcome::Answered(answer) => {
+                self.drain_deltas().await;
+                self.live.asking = None;
+                let Some(model) = self.live.model.clone() else { return Ok(()) };
+                match answer {
+                    // A stop that came first wins; the text so far is kept by it.
+                    _ if self.live.stopping_since.is_some() => {}
+                    Ok(response) => self.answered(&*model, response),
+                    Err(error) => self.model_failed(error),
+                }
+            }
+            Outcome::PauseOver => self.live.asking = None,
+            Outcome::Ran { call, outcome, took } => {
+                while let Ok((call, piece)) = self.live.progress.1.try_recv() {
+                    self.progress(call, piece).await;
+                }
+                self.ran(call, outcome, took);
+            }
+        }
+        Ok(())
+    }
+
+    async fn drain_deltas(&mut self) {
+        let Some(mut deltas) = self.live.deltas.take() else { return };
+        while let Ok(delta) = deltas.try_recv() {
+            self.delta(delta).await;
+        }
+    }
+
+    fn ran(&mut self, call: ToolCallId, mut outcome: ToolOutcome, took: Duration) {
+        self.live.running.remove(&call);
+        let Some(tool_name) = self.state.call(&call).map(|call| call.tool.clone()) else { return };
+        let is_cut = cap(&mut outcome.content);
+        for file in &outcome.files {
+            self.live.seen.note(file.path.clone(), file.hash.clone());
+        }
+        let result = ToolResult {
+            tool_call_id: call,
+            tool_name,
+            is_error: outcome.is_error,
+            output: outcome.content,
+            truncated: outcome.truncated || is_cut,
+            spill: outcome.spill,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            display: outcome.display,
+            files: outcome.files,
+        };
+        self.apply_sure(Command::Finish(result));
+    }
+
+    /// Takes the end of an effect that was aborted or broke. Tools and models catch their own
+    /// panics, so this is a model call or a pause that a stop hung up.
+    pub(super) async fn broken(&mut self, error: &JoinError) -> Result<(), StoreError> {
+        if !error.is_cancelled() {
+            tracing::error!(session = %self.id, %error, "an effect broke");
+        }
+        self.drain_deltas().await;
+        self.live.asking = None;
+        Ok(())
+    }
+
+    /// Drops what would not stop in time: the turn ends now.
+    pub(super) async fn abandon(&mut self) -> Result<(), StoreError> {
+        tracing::warn!(session = %self.id, "calls did not stop in time");
+        self.live.effects.shutdown().await;
+        self.live.asking = None;
+        self.live.running.clear();
+        let mut ending = Ending::of(TurnEnd::Interrupted);
+        let partial = std::mem::take(&mut self.live.partial);
+        ending.partial = Some((MessageId::new(self.services.fresh_id()), partial));
+        self.apply_sure(Command::End(ending));
+        self.turn_is_over();
+        self.flush().await
+    }
+}

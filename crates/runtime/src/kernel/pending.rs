@@ -1,0 +1,51 @@
+//! What the world still owes a state. The engine does it and hands the outcome back.
+
+use protocol::{RequestId, Seq, ToolCallId};
+
+use super::state::{CallStage, State};
+
+/// How many steps in a row may consist of malformed calls alone before the turn ends.
+pub(crate) const MALFORMED_STEPS_MAX: u32 = 3;
+
+/// Something owed, keyed by what caused it, so that it is done once however often it is asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owed {
+    /// Ask the model for the step that began there.
+    AskModel(Seq),
+    /// Look a requested call up and let the gate decide.
+    Gate(ToolCallId),
+    /// Run a call that may run.
+    Run(ToolCallId),
+    /// Wait for an answer.
+    Await(RequestId),
+    /// Go on: the next step, or the end of the turn.
+    Advance,
+    /// Begin the oldest waiting prompt.
+    TakeNext,
+}
+
+/// Lists everything that is owed.
+pub(crate) fn pending(state: &State) -> Vec<Owed> {
+    let Some(turn) = &state.turn else {
+        return if state.queue.is_empty() { Vec::new() } else { vec![Owed::TakeNext] };
+    };
+    if turn.is_done || turn.step == 0 {
+        return vec![Owed::Advance];
+    }
+    if !turn.is_answered {
+        return vec![Owed::AskModel(turn.step_seq)];
+    }
+    let owed: Vec<Owed> = turn
+        .calls
+        .iter()
+        .filter_map(|call| match &call.stage {
+            CallStage::Requested => Some(Owed::Gate(call.id.clone())),
+            CallStage::Waiting(request, _) => Some(Owed::Await(request.clone())),
+            CallStage::Described(_) | CallStage::Allowed(_) | CallStage::Started(_) => {
+                Some(Owed::Run(call.id.clone()))
+            }
+            CallStage::Over => None,
+        })
+        .collect();
+    if owed.is_empty() { vec![Owed::Advance] } else { owed }
+}
