@@ -1,0 +1,206 @@
+//! A golden file per kind: what these lines say is what clients rely on. Changes only add.
+
+use protocol::event::*;
+use protocol::{
+    Block, Effect, Event, EventBody, EventKind, FrameId, Image, MessageId, Mode, PromptId,
+    RequestId, Risk, Seq, SessionId, Signed, StopReason, Target, Timestamp, ToolCallId, TurnEnd,
+    Usage, Wire,
+};
+use serde_json::{Map, Value, json};
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn target() -> Target {
+    Target { summary: "npm test".into(), effect: Effect::Execute, paths: vec!["/w/a".into()] }
+}
+
+fn usage() -> Usage {
+    Usage { input_tokens: 100, output_tokens: 20, cache_read_tokens: 900, cache_write_tokens: 50 }
+}
+
+fn result() -> TurnResult {
+    TurnResult {
+        reason: TurnEnd::Error,
+        code: Some("overloaded".into()),
+        message: Some("the provider is overloaded".into()),
+        usage: usage(),
+        cost_usd: Some(0.25),
+        turns: 3,
+        duration_ms: 1_250,
+        text: "It works.".into(),
+        unanswered: 1,
+    }
+}
+
+fn assistant_content() -> Vec<Block> {
+    let signed = |wire, signature: &str| Signed {
+        wire,
+        signature: signature.into(),
+        extra: object(json!({"id": "rs_1"})),
+    };
+    vec![
+        Block::Thinking { text: "hm".into(), signed: Some(signed(Wire::Anthropic, "c2ln")) },
+        Block::RedactedThinking { signed: signed(Wire::Anthropic, "b3BhcXVl") },
+        Block::text("I look."),
+        Block::ToolUse {
+            id: ToolCallId::new("toolu_1"),
+            name: "read_file".into(),
+            input: object(json!({"path": "a.txt", "limit": 10})),
+            malformed: None,
+            signed: None,
+        },
+    ]
+}
+
+fn sample(kind: EventKind) -> EventBody {
+    let call = ToolCallId::new("toolu_1");
+    let prompt = PromptId::new("06f0000000000000000000000p");
+    let request = RequestId::new("06f0000000000000000000000r");
+    let message = MessageId::new("06f0000000000000000000000m");
+    match kind {
+        EventKind::SessionStart => SessionStart {
+            cwd: "/w".into(),
+            model: "anthropic/claude-sonnet-4-6".into(),
+            mode: Mode::AutoEdit,
+            tools: vec!["read_file".into(), "run_shell".into()],
+            title: Some("Fix the test".into()),
+            parent: Some(SessionId::new("06f0000000000000000000000s")),
+        }
+        .into(),
+        EventKind::ContextSet => ContextSet { system: "You are …".into() }.into(),
+        EventKind::TurnStart => {
+            TurnStart { turn: 2, prompt_id: prompt, model: "demo".into() }.into()
+        }
+        EventKind::TextDelta => TextDelta { text: "It ".into() }.into(),
+        EventKind::ThinkingDelta => ThinkingDelta { text: "hm".into() }.into(),
+        EventKind::AssistantMessage => AssistantMessage {
+            message_id: message,
+            content: assistant_content(),
+            stop_reason: StopReason::ToolUse,
+        }
+        .into(),
+        EventKind::ToolCall => ToolCall {
+            tool_call_id: call,
+            tool_name: "run_shell".into(),
+            input: object(json!({"command": "npm test"})),
+            target: target(),
+        }
+        .into(),
+        EventKind::ToolStarted => {
+            ToolStarted { tool_call_id: call, effect: Effect::Execute }.into()
+        }
+        EventKind::ToolProgress => {
+            let (text, stream) = ("ok 1\n".into(), Some(OutputStream::Stdout));
+            ToolProgress { tool_call_id: call, text, stream }.into()
+        }
+        EventKind::ToolResult => ToolResult {
+            tool_call_id: call,
+            tool_name: "edit_file".into(),
+            is_error: false,
+            output: vec![
+                Block::text("edited"),
+                Block::Image(Image { mime_type: "image/png".into(), data: "aGk=".into() }),
+            ],
+            truncated: true,
+            spill: Some("/h/spill/1.txt".into()),
+            duration_ms: 12,
+            display: Some(Display::Diff { diff: "-a\n+b\n".into(), added: 1, removed: 1 }),
+            files: vec![FileStamp { path: "/w/a.txt".into(), hash: Some("00ff".into()) }],
+        }
+        .into(),
+        EventKind::ToolDenied => ToolDenied {
+            tool_call_id: call,
+            tool_name: "run_shell".into(),
+            reason: "denied: rule".into(),
+            by: DeniedBy::Rule,
+        }
+        .into(),
+        EventKind::Retry => Retry {
+            attempt: 1,
+            max_attempts: 0,
+            delay_ms: 750,
+            reason: "529 overloaded".into(),
+            partial_text: "It w".into(),
+        }
+        .into(),
+        EventKind::Compacted => {
+            Compacted { before: 180_000, after: 40_000, automatic: true }.into()
+        }
+        EventKind::Usage => UsageEvent { usage: usage(), cost_usd: Some(0.25) }.into(),
+        EventKind::Notice => Notice {
+            level: NoticeLevel::Warn,
+            code: Some("max_tokens".into()),
+            message: "the answer was cut".into(),
+        }
+        .into(),
+        EventKind::ModeChanged => ModeChanged { mode: Mode::FullAuto }.into(),
+        EventKind::ModelChanged => ModelChanged { model: "openai/gpt-5".into() }.into(),
+        EventKind::PermissionRequest => PermissionRequest {
+            request_id: request,
+            tool_call_id: call,
+            tool_name: "run_shell".into(),
+            effect: Effect::Execute,
+            target: target(),
+            input: object(json!({"command": "npm test"})),
+            suggested_rules: vec!["run_shell(npm test *)".into()],
+            risk: Risk::Medium,
+            reason: Some("commands are asked for in mode ask".into()),
+            expires_at: Some(Timestamp(1_796_000_300_000)),
+        }
+        .into(),
+        EventKind::RequestResolved => RequestResolved {
+            request_id: request,
+            kind: InteractionKind::Permission,
+            outcome: Outcome::AllowAlways,
+            by: DecidedBy::Client,
+            rule: Some("run_shell(npm test *)".into()),
+        }
+        .into(),
+        EventKind::PromptQueued => {
+            let content = vec![Block::text("then lint")];
+            PromptQueued { prompt_id: prompt, position: 1, content }.into()
+        }
+        EventKind::PromptStarted => PromptStarted {
+            prompt_id: prompt,
+            message_id: message,
+            content: vec![Block::text("fix it")],
+            max_turns: Some(200),
+        }
+        .into(),
+        EventKind::PromptFinished => {
+            PromptFinished { prompt_id: prompt, result: result() }.into()
+        }
+        EventKind::SessionUpdated => {
+            SessionUpdated { title: Some("Fix the test".into()) }.into()
+        }
+        EventKind::SessionClosed => SessionClosed { reason: SessionEnd::Shutdown }.into(),
+        EventKind::Done => Done { result: result() }.into(),
+    }
+}
+
+#[test]
+fn every_kind_keeps_its_form() {
+    for kind in EventKind::ALL {
+        let body = sample(*kind);
+        assert_eq!(body.kind(), *kind);
+        let seq = (kind.class() != EventClass::Delta).then_some(Seq(7));
+        let event = Event {
+            body: body.clone(),
+            session_id: SessionId::new("06f0000000000000000000000s"),
+            seq,
+            frame: FrameId::default(),
+            ts: Timestamp(1_796_000_000_040),
+        };
+        insta::with_settings!({ snapshot_suffix => kind.as_str(), omit_expression => true }, {
+            insta::assert_json_snapshot!("event", event);
+        });
+        let line = serde_json::to_string(&event).unwrap();
+        assert!(line.starts_with(&format!("{{\"type\":\"{}\"", kind.as_str())), "{line}");
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event, "{line}");
+        let stored = body.encode().unwrap();
+        assert_eq!(EventBody::decode(*kind, &stored).unwrap(), body, "{stored}");
+        assert_eq!(EventKind::from_wire(kind.as_str()), Some(*kind));
+    }
+}
