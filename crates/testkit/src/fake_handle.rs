@@ -1,1 +1,400 @@
-//! fake_handle
+//! A runtime that runs nothing: it records what a door asks and plays events that a test wrote.
+//!
+//! It needs no tasks and no time: events go to subscribers the moment they are due, so a test of a
+//! door is deterministic.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use protocol::event::{Answer, ModeChanged, ModelChanged, SessionStart};
+use protocol::{
+    Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode, RequestId, Seq,
+    SessionId, Timestamp, Usage,
+};
+use runtime_api::{
+    AgentSettings, CreateSession, Delivery, Error, ExportedSession, LogRow, Overflow, Position,
+    Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo, Subscription,
+};
+use tokio::sync::mpsc;
+
+/// How many events a subscriber may leave unread. Tests play far fewer.
+const QUEUE: usize = 4096;
+/// The instant of the first event; each further one is a millisecond later.
+const START: Timestamp = Timestamp(1_796_000_000_000);
+
+/// What a door asked.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// `create`.
+    Create(CreateSession),
+    /// `open`.
+    Open(SessionId, AgentSettings),
+    /// `close`.
+    Close(SessionId),
+    /// `prompt`.
+    Prompt(SessionId, Prompt),
+    /// `interrupt`, with whether the queue is cleared.
+    Interrupt(SessionId, bool),
+    /// `answer`.
+    Answer(RequestId, Answer),
+    /// `set_mode`.
+    SetMode(Mode),
+    /// `set_model`.
+    SetModel(String),
+    /// `subscribe`.
+    Subscribe(Position),
+    /// `import`.
+    Import(ExportedSession),
+    /// `fork`.
+    Fork(SessionId, Option<Seq>),
+    /// `remove`.
+    Remove(SessionId),
+    /// `shutdown`.
+    Shutdown,
+}
+
+/// One piece of a turn's script.
+#[derive(Clone, Debug)]
+pub enum Play {
+    /// The event goes to every subscriber.
+    Event(EventBody),
+    /// Nothing more comes until this interaction is answered; what follows is dropped when the
+    /// turn is stopped instead.
+    UntilAnswer(RequestId),
+    /// Nothing more comes until the turn is stopped.
+    UntilInterrupt,
+    /// Every subscription ends, as when the session is closed under its viewers.
+    EndStreams,
+}
+
+impl<T: Into<EventBody>> From<T> for Play {
+    fn from(body: T) -> Self {
+        Play::Event(body.into())
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    calls: Vec<Call>,
+    sessions: Vec<SessionInfo>,
+    turns: VecDeque<Vec<Play>>,
+    playing: VecDeque<Play>,
+    log: Vec<Event>,
+    messages: Vec<Message>,
+    exported: Vec<LogRow>,
+    subscribers: Vec<mpsc::Sender<Delivery>>,
+    refusals: VecDeque<(&'static str, Refusal)>,
+    seq: u64,
+    prompts: u64,
+}
+
+/// The runtime. Script it before it is given to the door.
+#[derive(Debug, Default)]
+pub struct FakeRuntime(Mutex<State>);
+
+impl FakeRuntime {
+    /// Makes a runtime without sessions and turns.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the script of the next prompt's turn. A prompt without one gets no events.
+    #[must_use]
+    pub fn turn(self, plays: Vec<Play>) -> Self {
+        self.state().turns.push_back(plays);
+        self
+    }
+
+    /// Adds a stored session.
+    #[must_use]
+    pub fn session(self, info: SessionInfo) -> Self {
+        self.state().sessions.push(info);
+        self
+    }
+
+    /// Sets the transcript that every session answers with.
+    #[must_use]
+    pub fn transcript(self, messages: Vec<Message>) -> Self {
+        self.state().messages = messages;
+        self
+    }
+
+    /// Sets the log rows that every export answers with.
+    #[must_use]
+    pub fn rows(self, rows: Vec<LogRow>) -> Self {
+        self.state().exported = rows;
+        self
+    }
+
+    /// Makes the next call of this method fail.
+    #[must_use]
+    pub fn refuse(self, method: &'static str, code: RefusalCode, message: &str) -> Self {
+        self.state().refusals.push_back((method, Refusal::new(code, message)));
+        self
+    }
+
+    /// Returns what was asked so far, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.state().calls.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the facts of a stored session for tests; change what matters.
+pub fn session_info(id: &str, cwd: &str) -> SessionInfo {
+    SessionInfo {
+        id: SessionId::new(id),
+        cwd: cwd.to_owned(),
+        title: Some("a title".to_owned()),
+        model: "anthropic/claude-sonnet-4-6".to_owned(),
+        mode: Mode::Ask,
+        state: runtime_api::SessionState::Idle,
+        prompts: 1,
+        usage: Usage::default(),
+        cost_usd: 0.0,
+        created_at: START,
+        updated_at: START.plus_ms(60_000),
+        last_seq: 12,
+        owner_pid: None,
+    }
+}
+
+impl State {
+    /// Answers with the refusal that the test planted for this method, or records the call.
+    fn enter(&mut self, method: &'static str, call: Option<Call>) -> Result<(), Error> {
+        self.calls.extend(call);
+        if self.refusals.front().is_some_and(|(planned, _)| *planned == method)
+            && let Some((_, refusal)) = self.refusals.pop_front()
+        {
+            return Err(refusal.into());
+        }
+        Ok(())
+    }
+
+    fn find(&self, session: &SessionId) -> Result<SessionInfo, Error> {
+        let found = self.sessions.iter().find(|info| info.id == *session);
+        found.cloned().ok_or_else(|| {
+            Refusal::new(RefusalCode::SessionNotFound, format!("no session {session}")).into()
+        })
+    }
+
+    fn find_mut(&mut self, session: &SessionId) -> Result<&mut SessionInfo, Error> {
+        self.sessions.iter_mut().find(|info| info.id == *session).ok_or_else(|| {
+            Refusal::new(RefusalCode::SessionNotFound, format!("no session {session}")).into()
+        })
+    }
+
+    fn send(&mut self, session: &SessionId, body: EventBody) {
+        let recorded = body.kind().class() != protocol::event::EventClass::Delta;
+        let frame = u64::try_from(self.log.len()).unwrap_or(0) + 1;
+        self.seq += u64::from(recorded);
+        let event = Event {
+            body,
+            session_id: session.clone(),
+            seq: recorded.then_some(Seq(self.seq)),
+            frame: FrameId(frame),
+            ts: START.plus_ms(i64::try_from(frame).unwrap_or(0)),
+        };
+        self.log.push(event.clone());
+        let event = std::sync::Arc::new(event);
+        self.subscribers.retain(|queue| queue.try_send(Delivery::Event(event.clone())).is_ok());
+    }
+
+    /// Plays until the script waits for something or ends.
+    fn advance(&mut self, session: &SessionId) {
+        while let Some(play) = self.playing.pop_front() {
+            match play {
+                Play::Event(body) => self.send(session, body),
+                Play::EndStreams => self.subscribers.clear(),
+                wait @ (Play::UntilAnswer(_) | Play::UntilInterrupt) => {
+                    self.playing.push_front(wait);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Runtime for FakeRuntime {
+    async fn create(&self, session: CreateSession) -> Result<SessionInfo, Error> {
+        let mut state = self.state();
+        state.enter("create", Some(Call::Create(session.clone())))?;
+        let number = state.sessions.len() + 1;
+        let info = SessionInfo {
+            title: session.title,
+            model: session.model.unwrap_or_default(),
+            mode: session.mode.unwrap_or_default(),
+            prompts: 0,
+            ..session_info(&format!("ses{number:023}"), &session.cwd)
+        };
+        let start = SessionStart {
+            cwd: info.cwd.clone(),
+            model: info.model.clone(),
+            mode: info.mode,
+            tools: vec!["read_file".to_owned(), "run_shell".to_owned()],
+            title: None,
+            parent: None,
+        };
+        state.send(&info.id, start.into());
+        state.sessions.push(info.clone());
+        Ok(info)
+    }
+
+    async fn open(&self, session: &SessionId, agent: AgentSettings) -> Result<SessionInfo, Error> {
+        let mut state = self.state();
+        state.enter("open", Some(Call::Open(session.clone(), agent)))?;
+        state.find(session)
+    }
+
+    async fn close(&self, session: &SessionId) -> Result<(), Error> {
+        self.state().enter("close", Some(Call::Close(session.clone())))
+    }
+
+    async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error> {
+        let mut state = self.state();
+        state.enter("prompt", Some(Call::Prompt(session.clone(), prompt)))?;
+        state.find(session)?;
+        state.prompts += 1;
+        let prompt_id = PromptId::new(format!("prompt{}", state.prompts));
+        let turn = state.turns.pop_front().unwrap_or_default();
+        state.playing.extend(turn);
+        state.advance(session);
+        Ok(PromptAccepted { prompt_id, position: 0 })
+    }
+
+    async fn interrupt(&self, session: &SessionId, clear_queue: bool) -> Result<bool, Error> {
+        let mut state = self.state();
+        state.enter("interrupt", Some(Call::Interrupt(session.clone(), clear_queue)))?;
+        let until = |play: &Play| matches!(play, Play::UntilInterrupt);
+        let Some(place) = state.playing.iter().position(until) else { return Ok(false) };
+        state.playing.drain(..=place);
+        state.advance(session);
+        Ok(true)
+    }
+
+    async fn answer(
+        &self,
+        session: &SessionId,
+        request: &RequestId,
+        answer: Answer,
+    ) -> Result<(), Error> {
+        let mut state = self.state();
+        state.enter("answer", Some(Call::Answer(request.clone(), answer)))?;
+        if matches!(state.playing.front(), Some(Play::UntilAnswer(id)) if id == request) {
+            state.playing.pop_front();
+            state.advance(session);
+            return Ok(());
+        }
+        let text = format!("no open request {request}");
+        Err(Refusal::new(RefusalCode::RequestNotFound, text).into())
+    }
+
+    async fn set_mode(&self, session: &SessionId, mode: Mode) -> Result<(), Error> {
+        let mut state = self.state();
+        state.enter("set_mode", Some(Call::SetMode(mode)))?;
+        let before = std::mem::replace(&mut state.find_mut(session)?.mode, mode);
+        if before != mode {
+            state.send(session, ModeChanged { mode }.into());
+        }
+        Ok(())
+    }
+
+    async fn set_model(&self, session: &SessionId, model: &str) -> Result<(), Error> {
+        let mut state = self.state();
+        state.enter("set_model", Some(Call::SetModel(model.to_owned())))?;
+        let model = model.to_owned();
+        let before = std::mem::replace(&mut state.find_mut(session)?.model, model.clone());
+        if before != model {
+            state.send(session, ModelChanged { model }.into());
+        }
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        session: &SessionId,
+        position: Position,
+        _overflow: Overflow,
+    ) -> Result<Subscription, Error> {
+        let mut state = self.state();
+        state.enter("subscribe", Some(Call::Subscribe(position)))?;
+        state.find(session)?;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let old = |event: &&Event| match position {
+            Position::Live => false,
+            Position::After(seq) => event.seq.is_some_and(|own| own > seq),
+            Position::From(seq) => event.seq.is_some_and(|own| own >= seq),
+            Position::AfterFrame(frame) => event.seq.is_some() && event.frame > frame,
+        };
+        for event in state.log.iter().filter(old) {
+            drop(sender.try_send(Delivery::Event(std::sync::Arc::new(event.clone()))));
+        }
+        state.subscribers.push(sender);
+        Ok(Subscription::queue(VecDeque::new(), receiver))
+    }
+
+    async fn info(&self, session: &SessionId) -> Result<SessionInfo, Error> {
+        let mut state = self.state();
+        state.enter("info", None)?;
+        state.find(session)
+    }
+
+    async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionInfo>, Error> {
+        let mut state = self.state();
+        state.enter("list", None)?;
+        let limit = if filter.limit == 0 { 100 } else { filter.limit };
+        let wanted =
+            |info: &&SessionInfo| filter.cwd.as_ref().is_none_or(|folder| *folder == info.cwd);
+        Ok(state.sessions.iter().rev().filter(wanted).take(limit).cloned().collect())
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Message>, Error> {
+        let mut state = self.state();
+        state.enter("messages", None)?;
+        state.find(session)?;
+        let skip = usize::try_from(after.0).unwrap_or(usize::MAX);
+        Ok(state.messages.iter().skip(skip).take(limit).cloned().collect())
+    }
+
+    async fn export(&self, session: &SessionId) -> Result<ExportedSession, Error> {
+        let mut state = self.state();
+        state.enter("export", None)?;
+        Ok(ExportedSession { info: state.find(session)?, rows: state.exported.clone() })
+    }
+
+    async fn import(&self, session: ExportedSession) -> Result<SessionInfo, Error> {
+        let mut state = self.state();
+        state.enter("import", Some(Call::Import(session.clone())))?;
+        Ok(SessionInfo { id: SessionId::new("imported"), ..session.info })
+    }
+
+    async fn fork(&self, session: &SessionId, until: Option<Seq>) -> Result<SessionInfo, Error> {
+        let mut state = self.state();
+        state.enter("fork", Some(Call::Fork(session.clone(), until)))?;
+        Ok(SessionInfo { id: SessionId::new("forked"), ..state.find(session)? })
+    }
+
+    async fn remove(&self, session: &SessionId) -> Result<(), Error> {
+        let mut state = self.state();
+        state.enter("remove", Some(Call::Remove(session.clone())))?;
+        state.find(session)?;
+        state.sessions.retain(|info| info.id != *session);
+        Ok(())
+    }
+
+    async fn shutdown(&self) {
+        let mut state = self.state();
+        state.calls.push(Call::Shutdown);
+        state.subscribers.clear();
+    }
+}

@@ -1,1 +1,452 @@
-//! memory_store
+//! A store in memory: a disk that outlives the processes that use it.
+//!
+//! ```text
+//! let disk = MemoryDisk::new();
+//! let first = disk.process();           // a living process
+//! disk.crash_at(3, Crash::Lost);        // its third append is its last
+//! disk.crashed().await;                 // resolves when that has happened
+//! let second = disk.process();          // finds what the first had written
+//! ```
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use driver_api::{
+    Appended, Fault, Lease, ListFilter, LogRow, NewSession, Owner, SessionHead, SessionRow,
+    Snapshot, Store, StoreError,
+};
+use protocol::{Seq, SessionId, Timestamp};
+use tokio::sync::watch;
+
+/// How many sessions a list has where the filter does not say, and how many at most.
+const LIST_LEN: usize = 100;
+const LIST_LEN_MAX: usize = 1000;
+
+/// What becomes of the append at which a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It never reaches the disk.
+    Lost,
+    /// It reaches the disk, but nobody hears of it.
+    Unanswered,
+}
+
+/// A function that is called for every append.
+type Hook = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// The disk. Clones are the same disk.
+#[derive(Clone)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+    crashed: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: BTreeMap<SessionId, Session>,
+    /// Grows with every session, to order those of the same instant.
+    created: u64,
+    /// How each process fares; the pid is the place plus one.
+    processes: Vec<Life>,
+    appends: u64,
+    crash: Option<(u64, Crash)>,
+    hook: Option<Hook>,
+}
+
+/// How a process fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Lives,
+    /// It closed its store: calls fail.
+    Closed,
+    /// Others take it for dead while it goes on: calls return.
+    Presumed,
+    /// It was killed: calls never return.
+    Dead,
+}
+
+struct Session {
+    number: u64,
+    cwd: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    head: SessionHead,
+    rows: Vec<LogRow>,
+    /// Kept beside the rows, so that damage to them shows.
+    last_seq: Seq,
+    snapshot: Option<Snapshot>,
+    generation: u64,
+    owner: Option<u32>,
+}
+
+impl std::fmt::Debug for MemoryDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryDisk").finish_non_exhaustive()
+    }
+}
+
+impl Default for MemoryDisk {
+    fn default() -> Self {
+        Self { state: Arc::default(), crashed: watch::Sender::new(false) }
+    }
+}
+
+impl MemoryDisk {
+    /// Makes an empty disk.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a process that uses the disk.
+    pub fn process(&self) -> Arc<MemoryStore> {
+        let mut state = self.lock();
+        state.processes.push(Life::Lives);
+        let pid = u32::try_from(state.processes.len()).unwrap_or(u32::MAX);
+        drop(state);
+        Arc::new(MemoryStore { disk: self.clone(), pid })
+    }
+
+    /// Kills the process that makes the `n`-th append, counted from 1 over all processes and from
+    /// the making of the disk. [`Store::append`] alone counts. From then on no call of that
+    /// process returns, and it counts as dead.
+    pub fn crash_at(&self, n: u64, crash: Crash) {
+        self.crashed.send_replace(false);
+        self.lock().crash = Some((n, crash));
+    }
+
+    /// Waits until the crash that was asked for has happened.
+    pub async fn crashed(&self) {
+        let mut crashed = self.crashed.subscribe();
+        // The sender lives in `self`.
+        let _seen = crashed.wait_for(|crashed| *crashed).await;
+    }
+
+    /// Tells whether the crash that was asked for has happened.
+    pub fn has_crashed(&self) -> bool {
+        *self.crashed.borrow()
+    }
+
+    /// Calls a function with the number of every append, just before it is made.
+    pub fn on_append(&self, hook: impl Fn(u64) + Send + Sync + 'static) {
+        self.lock().hook = Some(Arc::new(hook));
+    }
+
+    /// Returns how many appends were made, or begun.
+    pub fn appends(&self) -> u64 {
+        self.lock().appends
+    }
+
+    /// Returns the log of a session; empty where there is none.
+    pub fn rows(&self, session: &SessionId) -> Vec<LogRow> {
+        self.lock().sessions.get(session).map(|found| found.rows.clone()).unwrap_or_default()
+    }
+
+    /// Returns the ids of all sessions, in order.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.lock().sessions.keys().cloned().collect()
+    }
+
+    /// Changes a session's rows behind everybody's back, as damage does.
+    pub fn damage(&self, session: &SessionId, damage: impl FnOnce(&mut Vec<LogRow>)) {
+        if let Some(session) = self.lock().sessions.get_mut(session) {
+            damage(&mut session.rows);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One process that uses a [`MemoryDisk`].
+#[derive(Debug)]
+pub struct MemoryStore {
+    disk: MemoryDisk,
+    pid: u32,
+}
+
+impl MemoryStore {
+    /// Kills the process: none of its calls returns any more, and others may take its sessions.
+    pub fn kill(&self) {
+        self.disk.lock().end(self.pid, Life::Dead);
+    }
+
+    /// Lets others take the sessions of this process while it goes on: a lease is what protects.
+    pub fn presume_dead(&self) {
+        self.disk.lock().end(self.pid, Life::Presumed);
+    }
+
+    /// Runs a step on the disk if the process lives; a dead one never goes on.
+    async fn step<T>(
+        &self,
+        step: impl FnOnce(&mut State, u32) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let done = {
+            let mut state = self.disk.lock();
+            match state.life(self.pid) {
+                Life::Lives | Life::Presumed => Some(step(&mut state, self.pid)),
+                Life::Closed => Some(Err(Fault::new("use the store: it is closed").into())),
+                Life::Dead => None,
+            }
+        };
+        match done {
+            Some(done) => done,
+            None => never().await,
+        }
+    }
+}
+
+/// Waits for ever, as a dead process does.
+fn never<T>() -> impl Future<Output = T> {
+    std::future::pending()
+}
+
+impl State {
+    fn life(&self, pid: u32) -> Life {
+        let place = usize::try_from(pid).ok().and_then(|pid| pid.checked_sub(1));
+        place.and_then(|place| self.processes.get(place)).copied().unwrap_or(Life::Dead)
+    }
+
+    fn is_alive(&self, pid: u32) -> bool {
+        self.life(pid) == Life::Lives
+    }
+
+    fn end(&mut self, pid: u32, how: Life) {
+        let place = usize::try_from(pid).ok().and_then(|pid| pid.checked_sub(1));
+        if let Some(life) = place.and_then(|place| self.processes.get_mut(place)) {
+            *life = how;
+        }
+    }
+
+    fn find(&self, id: &SessionId) -> Result<&Session, StoreError> {
+        self.sessions.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))
+    }
+
+    fn leased(&mut self, lease: &Lease, pid: u32) -> Result<&mut Session, StoreError> {
+        let id = &lease.session;
+        let session = self.sessions.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        if session.owner == Some(pid) && session.generation == lease.generation {
+            Ok(session)
+        } else {
+            Err(StoreError::Stale(id.clone()))
+        }
+    }
+
+    fn row(&self, id: &SessionId, session: &Session) -> SessionRow {
+        SessionRow {
+            id: id.clone(),
+            cwd: session.cwd.clone(),
+            head: session.head.clone(),
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            last_seq: session.last_seq,
+            owner: session.owner.filter(|pid| self.is_alive(*pid)).map(owner),
+        }
+    }
+}
+
+impl Session {
+    fn push(&mut self, id: &SessionId, rows: Vec<LogRow>) -> Result<(), StoreError> {
+        let mut expected = self.last_seq;
+        for row in &rows {
+            expected = expected.next();
+            if row.seq != expected {
+                return Err(StoreError::Fault(Fault::new(format!(
+                    "append to {id}: row {} stands where {} is due",
+                    row.seq.0, expected.0
+                ))));
+            }
+        }
+        self.updated_at = rows.last().map_or(self.updated_at, |row| row.at);
+        self.last_seq = expected;
+        self.rows.extend(rows);
+        Ok(())
+    }
+}
+
+fn owner(pid: u32) -> Owner {
+    Owner { pid, instance: format!("process-{pid}") }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn create(&self, new: NewSession) -> Result<Lease, StoreError> {
+        self.step(|state, pid| {
+            if state.sessions.contains_key(&new.id) {
+                return Err(StoreError::Exists(new.id));
+            }
+            state.created += 1;
+            let mut session = Session {
+                number: state.created,
+                cwd: new.cwd,
+                created_at: new.at,
+                updated_at: new.at,
+                head: new.head,
+                rows: Vec::new(),
+                last_seq: Seq(0),
+                snapshot: None,
+                generation: 1,
+                owner: Some(pid),
+            };
+            session.push(&new.id, new.rows)?;
+            state.sessions.insert(new.id.clone(), session);
+            Ok(Lease { session: new.id, generation: 1 })
+        })
+        .await
+    }
+
+    async fn claim(&self, id: &SessionId) -> Result<Lease, StoreError> {
+        self.step(|state, pid| {
+            let other = state.find(id)?.owner.filter(|owner| *owner != pid);
+            if let Some(other) = other.filter(|other| state.is_alive(*other)) {
+                return Err(StoreError::OwnedElsewhere(owner(other)));
+            }
+            let not_found = || StoreError::NotFound(id.clone());
+            let session = state.sessions.get_mut(id).ok_or_else(not_found)?;
+            session.generation += 1;
+            session.owner = Some(pid);
+            Ok(Lease { session: id.clone(), generation: session.generation })
+        })
+        .await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.step(|state, pid| {
+            if let Ok(session) = state.leased(lease, pid) {
+                session.owner = None;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn append(
+        &self,
+        lease: &Lease,
+        rows: Vec<LogRow>,
+        head: Option<SessionHead>,
+    ) -> Result<Appended, StoreError> {
+        let (number, hook) = self
+            .step(|state, _| {
+                state.appends += 1;
+                Ok((state.appends, state.hook.clone()))
+            })
+            .await?;
+        if let Some(hook) = hook {
+            hook(number);
+        }
+        let appended = self
+            .step(|state, pid| {
+                let crash = state.crash.filter(|(at, _)| *at == number).map(|(_, crash)| crash);
+                if crash == Some(Crash::Lost) {
+                    state.end(pid, Life::Dead);
+                    return Ok(None);
+                }
+                let append = |session: &mut Session| {
+                    session.push(&lease.session, rows)?;
+                    session.head = head.unwrap_or_else(|| session.head.clone());
+                    Ok(Appended { last_seq: session.last_seq })
+                };
+                let appended = state.leased(lease, pid).and_then(append);
+                if crash.is_some() {
+                    state.end(pid, Life::Dead);
+                    return Ok(None);
+                }
+                appended.map(Some)
+            })
+            .await?;
+        match appended {
+            Some(appended) => Ok(appended),
+            None => {
+                self.disk.crashed.send_replace(true);
+                never().await
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        id: &SessionId,
+        from: Seq,
+        limit: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        self.step(|state, _| {
+            let rows = &state.find(id)?.rows;
+            let dense = (1..).zip(rows).take_while(|(seq, row)| *seq == row.seq.0);
+            let wanted = dense.filter(|(seq, _)| *seq >= from.0).take(limit);
+            Ok(wanted.map(|(_, row)| row.clone()).collect())
+        })
+        .await
+    }
+
+    async fn truncate(&self, lease: &Lease, last: Seq) -> Result<(), StoreError> {
+        self.step(|state, pid| {
+            let session = state.leased(lease, pid)?;
+            session.rows.retain(|row| row.seq <= last);
+            session.last_seq = session.last_seq.min(last);
+            let is_kept = session.snapshot.as_ref().is_some_and(|snapshot| snapshot.seq <= last);
+            session.snapshot = session.snapshot.take().filter(|_| is_kept);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn snapshot(&self, id: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        self.step(|state, _| Ok(state.find(id)?.snapshot.clone())).await
+    }
+
+    async fn put_snapshot(&self, lease: &Lease, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.step(|state, pid| {
+            state.leased(lease, pid)?.snapshot = Some(snapshot);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<SessionRow, StoreError> {
+        self.step(|state, _| Ok(state.row(id, state.find(id)?))).await
+    }
+
+    async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.step(|state, _| {
+            let limit = if filter.limit == 0 { LIST_LEN } else { filter.limit.min(LIST_LEN_MAX) };
+            let is_wanted = |session: &Session| {
+                filter.cwd.as_ref().is_none_or(|cwd| *cwd == session.cwd)
+                    && filter.before.is_none_or(|before| session.updated_at < before)
+            };
+            let mut found: Vec<_> =
+                state.sessions.iter().filter(|(_, session)| is_wanted(session)).collect();
+            found.sort_by_key(|(_, session)| {
+                std::cmp::Reverse((session.updated_at, session.number))
+            });
+            Ok(found.into_iter().take(limit).map(|(id, session)| state.row(id, session)).collect())
+        })
+        .await
+    }
+
+    async fn remove(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.step(|state, pid| {
+            state.leased(lease, pid)?;
+            state.sessions.remove(&lease.session);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let is_dead = {
+            let mut state = self.disk.lock();
+            let is_dead = state.life(self.pid) == Life::Dead;
+            if !is_dead {
+                state.end(self.pid, Life::Closed);
+            }
+            is_dead
+        };
+        if is_dead { never().await } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

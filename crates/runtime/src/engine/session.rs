@@ -110,6 +110,8 @@ struct Live {
     /// When the turn was told to stop.
     stopping_since: Option<Duration>,
     updated_at: Timestamp,
+    /// Whether the workspace should get ready for commands.
+    is_prepare_due: bool,
 }
 
 impl Session {
@@ -139,6 +141,7 @@ impl Session {
             cancel: CancellationToken::new(),
             stopping_since: None,
             updated_at: now,
+            is_prepare_due: false,
         };
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let snapshot_at = Seq(0);

@@ -54,6 +54,7 @@ impl Session {
             }))
         });
         self.live.asking = Some(asking);
+        self.live.is_prepare_due = true;
         Ok(())
     }
 

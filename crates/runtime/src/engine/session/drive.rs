@@ -5,7 +5,7 @@ use std::sync::Arc;
 use driver_api::{StoreError, ToolContext};
 use policy::Decision;
 use protocol::event::{PermissionRequest, ToolCall, ToolDenied};
-use protocol::{Block, Effect, EventBody, MessageId, RequestId, Seq, ToolCallId};
+use protocol::{Block, EventBody, MessageId, RequestId, Seq, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
@@ -39,6 +39,10 @@ impl Session {
         self.flush().await?;
         for call in runs {
             self.start(call);
+        }
+        if std::mem::take(&mut self.live.is_prepare_due) {
+            // Beside the model call that has just begun: commands will not have to wait for it.
+            self.services.options.workspaces.prepare();
         }
         Ok(())
     }
@@ -254,9 +258,6 @@ impl Session {
             tracing::error!(session = %self.id, call = %id, "a call to run is not at hand");
             return;
         };
-        if facts.effect >= Effect::Execute {
-            self.services.options.workspaces.prepare();
-        }
         let context = ToolContext {
             call: id.clone(),
             workspace: Arc::clone(&self.workspace),

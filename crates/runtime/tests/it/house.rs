@@ -1,0 +1,374 @@
+//! A runtime whose disk, model, tools and world belong to the test.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use driver_api::*;
+use protocol::event::Done;
+use protocol::*;
+use runtime_api::{
+    AgentSettings, CreateSession, Handle, Overflow, Position, Prompt, Subscription,
+};
+use serde_json::{Map, json};
+use testkit::clock::{TestClock, TestIds};
+use testkit::memory_store::MemoryDisk;
+use tokio::sync::mpsc;
+
+/// What outlives every process: the disk, the model's script, and the effects that were had.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    pub(crate) disk: MemoryDisk,
+    pub(crate) model: Arc<FakeModel>,
+    /// How often each named effect was had.
+    pub(crate) effects: Arc<Mutex<BTreeMap<String, usize>>>,
+    pub(crate) running: Arc<AtomicUsize>,
+    pub(crate) running_most: Arc<AtomicUsize>,
+    pub(crate) ids: Arc<TestIds>,
+}
+
+/// An answer of the scripted model.
+#[derive(Clone, Debug)]
+pub(crate) enum Script {
+    Say(&'static str),
+    /// Name of the tool and of the effect.
+    Call(Vec<(&'static str, &'static str)>),
+    Blocks(Vec<Block>),
+    Fail(ModelError),
+    /// Says something, then nothing any more.
+    Stall(&'static str),
+    Panic,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct FakeModel {
+    pub(crate) script: Mutex<VecDeque<Script>>,
+    pub(crate) requests: Mutex<Vec<ModelRequest>>,
+    pub(crate) info: Mutex<Option<ModelInfo>>,
+    calls: AtomicUsize,
+}
+
+impl FakeModel {
+    pub(crate) fn push(&self, script: Script) {
+        self.script.lock().unwrap().push_back(script);
+    }
+
+    fn known(&self) -> ModelInfo {
+        self.info.lock().unwrap().clone().unwrap_or(ModelInfo {
+            id: "fake/model".into(),
+            provider: "fake".into(),
+            wire: Wire::Scripted,
+            context_window: None,
+            max_output: None,
+            price: Some(Price { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 }),
+            images: false,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Asked {
+    model: Arc<FakeModel>,
+    info: ModelInfo,
+}
+
+#[async_trait]
+impl Model for Asked {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    async fn ask(
+        &self,
+        request: &ModelRequest,
+        deltas: mpsc::Sender<Delta>,
+    ) -> Result<ModelResponse, ModelError> {
+        self.model.requests.lock().unwrap().push(request.clone());
+        let faults = faults(&request.messages);
+        assert_eq!(faults, Vec::<String>::new(), "a strict provider refuses this");
+        let next = self.model.script.lock().unwrap().pop_front();
+        let (content, stop) = match next.unwrap_or(Script::Say("nothing scripted")) {
+            Script::Say(text) => {
+                deltas.send(Delta::Text(text.into())).await.ok();
+                (vec![Block::text(text)], StopReason::EndTurn)
+            }
+            Script::Call(calls) => {
+                let number = self.model.calls.fetch_add(1, Ordering::Relaxed);
+                let block = |(index, (tool, effect)): (usize, &(&str, &str))| Block::ToolUse {
+                    id: ToolCallId::new(format!("toolu_{number}_{index}")),
+                    name: (*tool).to_owned(),
+                    input: json!({"effect": effect}).as_object().cloned().unwrap(),
+                    malformed: None,
+                    signed: None,
+                };
+                (calls.iter().enumerate().map(block).collect(), StopReason::ToolUse)
+            }
+            Script::Blocks(blocks) => (blocks, StopReason::ToolUse),
+            Script::Fail(error) => return Err(error),
+            Script::Stall(text) => {
+                deltas.send(Delta::Text(text.into())).await.ok();
+                std::future::pending().await
+            }
+            Script::Panic => panic!("the driver breaks"),
+        };
+        let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
+        Ok(ModelResponse { content, stop, usage })
+    }
+}
+
+#[derive(Debug)]
+struct FakeModels(Arc<FakeModel>);
+
+impl Models for FakeModels {
+    fn resolve(&self, name: &str) -> Result<Arc<dyn Model>, Refusal> {
+        if name == "nobody/nothing" {
+            return Err(Refusal::new(RefusalCode::InvalidModel, "no such model"));
+        }
+        let model = Arc::clone(&self.0);
+        let info = model.known();
+        Ok(Arc::new(Asked { model, info }))
+    }
+}
+
+/// A tool with an effect that the world counts: `look` reads, `touch` executes, `wait` runs until
+/// it is stopped, `breaks` panics.
+struct FakeTool {
+    spec: ToolSpec,
+    effect: Effect,
+    world: World,
+}
+
+impl std::fmt::Debug for FakeTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.spec.name)
+    }
+}
+
+#[async_trait]
+impl Tool for FakeTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn facts(
+        &self,
+        input: &Map<String, serde_json::Value>,
+        _: &dyn Workspace,
+    ) -> Result<CallFacts, ToolError> {
+        let summary = input.get("effect").map(ToString::to_string).unwrap_or_default();
+        let command = (self.effect == Effect::Execute).then(|| "true".to_owned());
+        Ok(CallFacts { effect: self.effect, summary, paths: Vec::new(), command })
+    }
+
+    async fn run(
+        &self,
+        input: &Map<String, serde_json::Value>,
+        _: &CallFacts,
+        context: &ToolContext,
+    ) -> Result<ToolOutcome, ToolError> {
+        let effect = input["effect"].as_str().unwrap_or_default().to_owned();
+        let running = self.world.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.world.running_most.fetch_max(running, Ordering::SeqCst);
+        *self.world.effects.lock().unwrap().entry(effect.clone()).or_default() += 1;
+        let outcome = match self.spec.name.as_str() {
+            "wait" => {
+                context.cancel.cancelled().await;
+                ToolOutcome::error("stopped by the user")
+            }
+            "breaks" => panic!("the tool breaks"),
+            _ => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                ToolOutcome::text(format!("did {effect}"))
+            }
+        };
+        self.world.running.fetch_sub(1, Ordering::SeqCst);
+        Ok(outcome)
+    }
+}
+
+fn tool(world: &World, name: &str, effect: Effect) -> Arc<dyn Tool> {
+    let input_schema = json!({
+        "type": "object",
+        "properties": {"effect": {"type": "string"}},
+        "required": ["effect"],
+        "additionalProperties": false
+    });
+    let description = "A tool of the test.".to_owned();
+    let spec = ToolSpec { name: name.into(), description, input_schema };
+    Arc::new(FakeTool { spec, effect, world: world.clone() })
+}
+
+/// A folder that holds nothing.
+#[derive(Debug)]
+struct EmptyFolder(Vec<PathBuf>);
+
+#[async_trait]
+impl Workspace for EmptyFolder {
+    fn cwd(&self) -> &Path {
+        &self.0[0]
+    }
+
+    fn roots(&self) -> &[PathBuf] {
+        &self.0
+    }
+
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    async fn locate(&self, path: &str) -> Result<Located, WorkspaceError> {
+        Ok(Located { real: PathBuf::from(path), root: None, stat: None })
+    }
+
+    async fn read(&self, file: &Located, _: u64) -> Result<Contents, WorkspaceError> {
+        Err(WorkspaceError::NotFound(file.shown()))
+    }
+
+    async fn write(&self, file: &Located, _: &[u8]) -> Result<FileStat, WorkspaceError> {
+        Err(WorkspaceError::Forbidden(file.shown()))
+    }
+
+    async fn remove(&self, file: &Located) -> Result<(), WorkspaceError> {
+        Err(WorkspaceError::NotFound(file.shown()))
+    }
+
+    async fn spawn(
+        &self,
+        _: Spawn,
+        _: mpsc::Sender<Output>,
+    ) -> Result<Box<dyn Process>, WorkspaceError> {
+        Err(WorkspaceError::NotFound("bash".into()))
+    }
+}
+
+#[derive(Debug)]
+struct Folders;
+
+#[async_trait]
+impl Workspaces for Folders {
+    async fn open(
+        &self,
+        cwd: &str,
+        _: &[String],
+    ) -> Result<Arc<dyn Workspace>, WorkspaceError> {
+        Ok(Arc::new(EmptyFolder(vec![PathBuf::from(cwd)])))
+    }
+
+    fn prepare(&self) {}
+}
+
+impl World {
+    /// Starts a process on the world's disk.
+    pub(crate) fn process(&self) -> Handle {
+        self.process_on(self.disk.process())
+    }
+
+    pub(crate) fn process_on(&self, store: Arc<dyn Store>) -> Handle {
+        let tools = vec![
+            tool(self, "look", Effect::Read),
+            tool(self, "touch", Effect::Execute),
+            tool(self, "wait", Effect::Execute),
+            tool(self, "breaks", Effect::Execute),
+        ];
+        runtime::Options {
+            store,
+            models: Arc::new(FakeModels(Arc::clone(&self.model))),
+            tools,
+            workspaces: Arc::new(Folders),
+            policy: policy::Policy::default(),
+            clock: Arc::new(TestClock::default()),
+            ids: Arc::clone(&self.ids) as _,
+            default_model: Some("fake/model".into()),
+            default_mode: Mode::FullAuto,
+            spill: PathBuf::from("/nowhere/spill"),
+            user_home: None,
+            idle_ms: None,
+        }
+        .start()
+    }
+
+    pub(crate) fn effect_count(&self, name: &str) -> usize {
+        self.effects.lock().unwrap().get(name).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn request_count(&self) -> usize {
+        self.model.requests.lock().unwrap().len()
+    }
+}
+
+/// Creates a session in `/w`.
+pub(crate) async fn session(handle: &Handle) -> SessionId {
+    session_with(handle, AgentSettings::default()).await
+}
+
+pub(crate) async fn session_with(handle: &Handle, agent: AgentSettings) -> SessionId {
+    let (cwd, model, mode, title) = ("/w".to_owned(), None, None, None);
+    handle.create(CreateSession { cwd, model, mode, title, agent }).await.unwrap().id
+}
+
+pub(crate) async fn watch(handle: &Handle, id: &SessionId) -> Subscription {
+    handle.subscribe(id, Position::Live, Overflow::Pace(64)).await.unwrap()
+}
+
+/// Sends a prompt and collects everything up to the end of its turn.
+pub(crate) async fn turn(handle: &Handle, id: &SessionId, text: &str) -> (Done, Vec<EventBody>) {
+    let mut viewer = watch(handle, id).await;
+    handle.prompt(id, Prompt::text(text)).await.unwrap();
+    until_done(&mut viewer).await
+}
+
+pub(crate) async fn until_done(viewer: &mut Subscription) -> (Done, Vec<EventBody>) {
+    let mut events = Vec::new();
+    let mut done = None;
+    loop {
+        let event = viewer.next_event().await.expect("the stream goes on until the turn ends");
+        events.push(event.body.clone());
+        match &event.body {
+            EventBody::Done(end) => {
+                assert!(done.is_none(), "one terminal event per turn");
+                done = Some(end.clone());
+            }
+            EventBody::PromptFinished(_) => return (done.expect("done comes first"), events),
+            _ => {}
+        }
+    }
+}
+
+/// Says what a strict provider would refuse.
+pub(crate) fn faults(messages: &[Arc<Message>]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut used = std::collections::HashSet::new();
+    let mut open: Vec<ToolCallId> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let expected = if index % 2 == 0 { Role::User } else { Role::Assistant };
+        if message.role != expected || message.content.is_empty() {
+            faults.push(format!("message {index}: {:?}", message.role));
+        }
+        let mut results = Vec::new();
+        let mut calls = Vec::new();
+        for block in &message.content {
+            match block {
+                Block::ToolResult { id, .. } => results.push(id.clone()),
+                Block::ToolUse { id, .. } => {
+                    if id.as_str().is_empty() || !used.insert(id.clone()) {
+                        faults.push(format!("message {index}: id {id}"));
+                    }
+                    calls.push(id.clone());
+                }
+                other if other.is_blank() => faults.push(format!("message {index}: blank")),
+                _ => {}
+            }
+        }
+        if message.role == Role::User && results != open {
+            faults.push(format!("message {index}: results {results:?} for {open:?}"));
+        }
+        open = calls;
+    }
+    if messages.last().is_none_or(|last| last.role != Role::User) {
+        faults.push("the last message must be the user's".into());
+    }
+    faults
+}
