@@ -1,0 +1,310 @@
+//! Properties that hold for all rules, layers and commands.
+
+use std::path::Path;
+
+use policy::{Call, Decision, Layer, LayerName, Policy, Rule, risk};
+use proptest::prelude::*;
+use protocol::{Effect, Mode};
+
+use crate::{CWD, HOME, PathUse};
+
+/// Pieces from which commands are made: ordinary words and everything that has a meaning.
+const PIECES: [&str; 44] = [
+    "echo",
+    "touch",
+    "git",
+    "push",
+    "M",
+    "a",
+    " ",
+    " ",
+    " ",
+    ";",
+    "&&",
+    "||",
+    "|",
+    "&",
+    "\n",
+    "'",
+    "\"",
+    "\\",
+    "$",
+    "$(",
+    "`",
+    "(",
+    ")",
+    "{",
+    "}",
+    "<",
+    ">",
+    "<<",
+    ">&1",
+    "2>&1",
+    ">/dev/null",
+    "*",
+    "?",
+    "[",
+    "]",
+    "#",
+    "!",
+    "=",
+    "X=1 ",
+    "if ",
+    "then ",
+    "bash -c ",
+    "env ",
+    "\u{a0}",
+];
+
+fn command() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(&PIECES[..]), 0..16).prop_map(|it| it.concat())
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let texts = [
+        "*",
+        "run_shell",
+        "run_shell(*)",
+        "run_shell(echo *)",
+        "run_shell(touch *)",
+        "run_shell(git push *)",
+        "run_shell(*a*)",
+        "write_file",
+        "write_file(src/**)",
+        "write_file(**)",
+        "edit_file(src/x)",
+        "read_file(/etc/**)",
+        "read_file(~/x)",
+        "read_file",
+        "web_fetch(domain:a.b)",
+        "mcp__s",
+        "mcp__s__t",
+        "todos",
+    ];
+    prop::sample::select(texts.to_vec()).prop_map(|text| text.parse().unwrap())
+}
+
+fn name() -> impl Strategy<Value = LayerName> {
+    prop::sample::select(vec![
+        LayerName::Managed,
+        LayerName::System,
+        LayerName::User,
+        LayerName::Project,
+        LayerName::Session,
+        LayerName::Flags,
+    ])
+}
+
+fn layer() -> impl Strategy<Value = Layer> {
+    let rules = || prop::collection::vec(rule(), 0..3);
+    let mode = prop::option::weighted(0.1, mode());
+    (name(), rules(), rules(), rules(), any::<bool>(), mode).prop_map(
+        |(name, allow, ask, deny, disable_full_auto, locked_mode)| Layer {
+            allow,
+            ask,
+            deny,
+            disable_full_auto,
+            locked_mode,
+            ..Layer::new(name)
+        },
+    )
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop::collection::vec(layer(), 0..4).prop_map(crate::policy)
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop::sample::select(Mode::ALL.to_vec())
+}
+
+/// A call that owns what it is about.
+#[derive(Clone, Debug)]
+struct Owned {
+    tool: &'static str,
+    effect: Effect,
+    command: Option<String>,
+    path: Option<(&'static str, bool)>,
+}
+
+impl Owned {
+    fn with<T>(&self, use_it: impl FnOnce(&Call<'_>) -> T) -> T {
+        let paths: Vec<PathUse<'_>> =
+            self.path.iter().map(|(real, is_write)| crate::path(real, *is_write)).collect();
+        use_it(&Call {
+            tool: self.tool,
+            effect: self.effect,
+            command: self.command.as_deref(),
+            paths: &paths,
+            cwd: Path::new(CWD),
+            home: Some(Path::new(HOME)),
+        })
+    }
+}
+
+fn calls() -> impl Strategy<Value = Owned> {
+    let paths =
+        prop::sample::select(vec!["/work/app/src/x", "/work/app/y", "/etc/hosts", "/home/me/x"]);
+    let file = (
+        prop::sample::select(vec!["write_file", "edit_file", "apply_patch", "read_file", "grep"]),
+        paths,
+    )
+        .prop_map(|(tool, real)| {
+            let is_write = !matches!(tool, "read_file" | "grep");
+            let effect = if is_write { Effect::Write } else { Effect::Read };
+            Owned { tool, effect, command: None, path: Some((real, is_write)) }
+        });
+    let shell = command().prop_map(|command| Owned {
+        tool: "run_shell",
+        effect: Effect::Execute,
+        command: Some(command),
+        path: None,
+    });
+    let plain = prop::sample::select(vec![
+        ("web_fetch", Effect::Network),
+        ("mcp__s__t", Effect::Write),
+        ("mcp__s__u", Effect::Destructive),
+        ("todos", Effect::Read),
+        ("exit_plan", Effect::Interact),
+    ])
+    .prop_map(|(tool, effect)| Owned { tool, effect, command: None, path: None });
+    prop_oneof![file, shell, plain]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2000, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_layer_that_grants_nothing_never_widens(
+        policy in policies(), layer in layer(), mode in mode(), call in calls()
+    ) {
+        let is_granting = !layer.name.is_governing();
+        let layer = if is_granting { Layer { allow: Vec::new(), ..layer } } else { layer };
+        call.with(|call| {
+            let before = policy.judge(mode, call).decision;
+            let after = policy.tighten(layer).judge(mode, call).decision;
+            prop_assert!(after >= before, "{before:?} became {after:?}");
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_granting_layer_lifts_no_denial_and_no_question_of_a_governing_layer(
+        policy in policies(), layer in layer(), mode in mode(), call in calls()
+    ) {
+        call.with(|call| {
+            let before = policy.judge(mode, call);
+            let after = policy.tighten(layer).judge(mode, call);
+            if before.decision == Decision::Deny {
+                prop_assert_eq!(after.decision, Decision::Deny);
+            }
+            if before.decision == Decision::Ask && before.by == protocol::event::DeniedBy::Policy {
+                prop_assert!(after.decision >= Decision::Ask);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_deny_rule_for_the_tool_wins_wherever_it_stands(
+        policy in policies(), name in name(), mode in mode(), call in calls()
+    ) {
+        let layer = Layer { deny: vec![call.tool.parse().unwrap()], ..Layer::new(name) };
+        call.with(|call| {
+            prop_assert_eq!(policy.tighten(layer).judge(mode, call).decision, Decision::Deny);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_order_of_layers_makes_no_difference(
+        a in layer(), b in layer(), mode in mode(), call in calls()
+    ) {
+        let one = Policy::default().tighten(a.clone()).tighten(b.clone());
+        let other = Policy::default().tighten(b).tighten(a);
+        call.with(|call| {
+            let decisions = (one.judge(mode, call).decision, other.judge(mode, call).decision);
+            prop_assert_eq!(decisions.0, decisions.1);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_wider_mode_is_never_stricter(policy in policies(), call in calls()) {
+        call.with(|call| {
+            let verdicts = Mode::ALL.map(|mode| policy.judge(mode, call).decision);
+            prop_assert!(verdicts.is_sorted_by(|a, b| a >= b), "{verdicts:?}");
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn what_is_allowed_stops_being_so_when_another_command_follows(text in command()) {
+        let policy = crate::policy([crate::allow(LayerName::Flags, &["run_shell(echo *)"])]);
+        let judge = |text: &str| policy.judge(Mode::Ask, &crate::shell(text)).decision;
+        if judge(&text) == Decision::Allow {
+            let longer = format!("{text}\ntouch M");
+            prop_assert_eq!(judge(&longer), Decision::Ask, "{:?}", longer);
+        }
+    }
+
+    #[test]
+    fn what_stands_in_single_quotes_has_no_meaning(text in command()) {
+        let policy = crate::policy([crate::allow(LayerName::Flags, &["run_shell(echo *)"])]);
+        let quoted = format!("echo '{}'", text.replace(['\'', '\u{a0}'], ""));
+        let verdict = policy.judge(Mode::Ask, &crate::shell(&quoted));
+        prop_assert_eq!(verdict.decision, Decision::Allow, "{:?} {}", quoted, verdict.reason);
+    }
+
+    #[test]
+    fn suggestions_allow_what_they_are_made_for(call in calls()) {
+        call.with(|call| {
+            for rule in Policy::default().suggest(call) {
+                let policy = crate::policy([crate::allow(LayerName::Session, &[rule.as_str()])]);
+                let verdict = policy.judge(Mode::Ask, call);
+                prop_assert_eq!(verdict.decision, Decision::Allow, "{} {}", rule, verdict.reason);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_rule_that_is_shown_is_read_back_the_same(text in rule_text()) {
+        if let Ok(rule) = text.parse::<Rule>() {
+            let shown = rule.to_string();
+            prop_assert_eq!(shown.parse::<Rule>(), Ok(rule), "{}", shown);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>(), made in command()) {
+        for text in [text, made] {
+            let call = crate::shell(&text);
+            let deny = crate::deny(LayerName::User, &["run_shell(touch *)"]);
+            let verdict = crate::policy([deny]).judge(Mode::FullAuto, &call);
+            prop_assert!(!verdict.reason.is_empty());
+            drop((text.parse::<Rule>(), risk(&call), Layer::from_managed_json(&text)));
+        }
+    }
+}
+
+fn rule_text() -> impl Strategy<Value = String> {
+    let tools = prop::sample::select(vec![
+        "run_shell",
+        "bash",
+        "write_file",
+        "read_file",
+        "web_fetch",
+        "mcp__a__b",
+        "*",
+        "todos",
+        "x-y",
+    ]);
+    let pattern = prop::string::string_regex(r"[a-z*\\/~. ():\[\]'-]{0,24}").unwrap();
+    (tools, prop::option::of(pattern)).prop_map(|(tool, pattern)| match pattern {
+        Some(pattern) => format!("{tool}({pattern})"),
+        None => tool.to_owned(),
+    })
+}

@@ -1,0 +1,251 @@
+//! Rules of several layers against each other, and what is suggested.
+
+use policy::{Decision, Layer, LayerName, PathUse, Policy, risk};
+use protocol::event::DeniedBy;
+use protocol::{Effect, Mode, Risk};
+
+use Decision::{Allow, Ask, Deny};
+use LayerName::{Flags, Managed, Project, Session, User};
+
+use crate::{allow, ask, call, deny, on_path, path, policy, rules, shell};
+
+#[test]
+fn deny_wins_over_ask_over_allow_over_the_mode() {
+    let command = "touch shell.txt";
+    let touch = ["run_shell(touch *)"];
+    for (layers, expected, by) in [
+        (vec![allow(Flags, &touch)], Allow, DeniedBy::Rule),
+        (vec![allow(Flags, &touch), deny(Flags, &touch)], Deny, DeniedBy::Rule),
+        (
+            vec![allow(Managed, &touch), allow(User, &["*"]), deny(Flags, &touch)],
+            Deny,
+            DeniedBy::Rule,
+        ),
+        (vec![allow(Flags, &["run_shell"]), deny(Managed, &touch)], Deny, DeniedBy::Policy),
+        (vec![allow(Flags, &touch), ask(Flags, &touch)], Ask, DeniedBy::Rule),
+        (vec![allow(Session, &touch), ask(User, &touch)], Ask, DeniedBy::Rule),
+        (vec![allow(Session, &touch), ask(Managed, &touch)], Ask, DeniedBy::Policy),
+        (vec![allow(Session, &touch), ask(Flags, &touch)], Allow, DeniedBy::Rule),
+        (vec![allow(Session, &touch), ask(Session, &touch)], Ask, DeniedBy::Rule),
+        (vec![allow(Flags, &["run_shell(touchy *)"])], Ask, DeniedBy::Mode),
+    ] {
+        let verdict = policy(layers.clone()).judge(Mode::Ask, &shell(command));
+        assert_eq!((verdict.decision, verdict.by), (expected, by), "{layers:?}");
+        let turned = policy(layers.iter().rev().cloned()).judge(Mode::Ask, &shell(command));
+        assert_eq!(turned, verdict, "the order of adding makes no difference");
+    }
+    let verdict = policy([deny(Managed, &touch)]).judge(Mode::FullAuto, &shell(command));
+    assert_eq!(verdict.reason, "denied by the rule run_shell(touch *) of the managed settings");
+}
+
+#[test]
+fn ask_rules_hold_in_full_auto() {
+    let policy = policy([ask(User, &["run_shell(git push *)", "web_fetch"])]);
+    assert_eq!(policy.judge(Mode::FullAuto, &shell("git add . && git push")).decision, Ask);
+    assert_eq!(policy.judge(Mode::FullAuto, &shell("git add .")).decision, Allow);
+    let fetch = call("web_fetch", Effect::Network, &[]);
+    assert_eq!(policy.judge(Mode::FullAuto, &fetch).decision, Ask);
+}
+
+#[test]
+fn a_list_needs_every_command_allowed_and_one_denied() {
+    let allowing = policy([allow(User, &["run_shell(ls *)"]), allow(Flags, &["run_shell(wc *)"])]);
+    assert_eq!(allowing.judge(Mode::Ask, &shell("ls | wc -l")).decision, Allow);
+    assert_eq!(allowing.judge(Mode::Ask, &shell("ls | sort | wc -l")).decision, Ask);
+    let denying = allowing.tighten(deny(Project, &["run_shell(wc *)"]));
+    assert_eq!(denying.judge(Mode::Ask, &shell("ls | wc -l")).decision, Deny);
+}
+
+#[test]
+fn aliases_are_the_same_tool() {
+    let policy = policy([deny(User, &["bash(rm *)", "task", "todo_write"])]);
+    for tool in ["run_shell", "bash", "execute"] {
+        let call = policy::Call { tool, ..shell("rm x") };
+        assert_eq!(policy.judge(Mode::FullAuto, &call).decision, Deny, "{tool}");
+    }
+    for tool in ["delegate", "task", "todos", "todo_write"] {
+        let verdict = policy.judge(Mode::FullAuto, &call(tool, Effect::Read, &[]));
+        assert_eq!(verdict.decision, Deny, "{tool}");
+    }
+}
+
+#[test]
+fn servers_and_their_tools() {
+    let policy = policy([allow(User, &["mcp__docs"]), deny(User, &["mcp__docs__delete"])]);
+    for (tool, expected) in [
+        ("mcp__docs__read", Allow),
+        ("mcp__docs__delete", Deny),
+        ("mcp__docs__delete_all", Allow),
+        ("mcp__docs2__read", Ask),
+    ] {
+        let verdict = policy.judge(Mode::Ask, &call(tool, Effect::Network, &[]));
+        assert_eq!(verdict.decision, expected, "{tool}");
+    }
+}
+
+#[test]
+fn file_rules_hold_for_real_paths() {
+    let policy = policy([
+        allow(User, &["write_file(src/**)", "read_file(/etc/hosts)", "read_file(~/notes/*)"]),
+        deny(User, &["write_file(src/secret)", "read_file(**/.env)"]),
+    ]);
+    for (tool, real, expected) in [
+        ("write_file", "/work/app/src/a.rs", Allow),
+        ("write_file", "/work/app/b.rs", Ask),
+        ("write_file", "/work/app/src/secret", Deny),
+        ("write_file", "/work/app/src/secret/below", Deny),
+        // A protected place is protected against every tool that writes …
+        ("edit_file", "/work/app/src/secret", Deny),
+        ("apply_patch", "/work/app/src/secret", Deny),
+        // … while a permission is for one tool.
+        ("edit_file", "/work/app/src/a.rs", Ask),
+        ("read_file", "/etc/hosts", Allow),
+        ("read_file", "/etc/passwd", Ask),
+        ("read_file", "/home/me/notes/x", Allow),
+        ("read_file", "/home/me/notes/x/y", Ask),
+        ("read_file", "/work/app/deep/.env", Deny),
+        ("grep", "/work/app/deep/.env", Deny),
+        ("read_file", "/work/app/src/secret", Allow),
+    ] {
+        let verdict = on_path(&policy, Mode::Ask, tool, real);
+        assert_eq!(verdict.decision, expected, "{tool} {real}: {}", verdict.reason);
+    }
+}
+
+#[test]
+fn a_patch_needs_every_file_allowed() {
+    let policy = policy([allow(User, &["apply_patch(src/**)"])]);
+    let inside = [path("/work/app/src/a", true), path("/work/app/src/b", true)];
+    let mixed = [path("/work/app/src/a", true), path("/work/app/Cargo.toml", true)];
+    let judge = |paths: &[PathUse<'_>]| {
+        policy.judge(Mode::Ask, &call("apply_patch", Effect::Write, paths)).decision
+    };
+    assert_eq!(judge(&inside), Allow);
+    assert_eq!(judge(&mixed), Ask);
+}
+
+#[test]
+fn a_redirection_writes_a_file() {
+    let policy =
+        policy([deny(User, &["write_file(secrets/**)"]), ask(User, &["edit_file(*.lock)"])]);
+    for (command, expected) in [
+        ("echo x > secrets/a", Deny),
+        ("echo x >> ./src/../secrets/a", Deny),
+        ("echo x &> /work/app/secrets/a", Deny),
+        ("echo x > Cargo.lock", Ask),
+        ("echo x > $FILE", Ask),
+        ("echo x > other", Allow),
+        ("echo x > /dev/null", Allow),
+    ] {
+        let verdict = policy.judge(Mode::FullAuto, &shell(command));
+        assert_eq!(verdict.decision, expected, "{command}: {}", verdict.reason);
+    }
+}
+
+#[test]
+fn a_command_rule_does_not_speak_of_other_folders() {
+    let policy = policy([allow(User, &["run_shell(make *)"])]);
+    let outside = [path("/tmp/other", false)];
+    let call = policy::Call { paths: &outside, ..shell("make") };
+    assert_eq!(policy.judge(Mode::Ask, &call).decision, Ask);
+    assert_eq!(policy.judge(Mode::Ask, &shell("make")).decision, Allow);
+}
+
+#[test]
+fn managed_allow_rules_list_what_may_be_allowed() {
+    let managed = allow(Managed, &["run_shell(npm *)"]);
+    let policy = policy([managed, allow(User, &["run_shell(npm test *)", "run_shell(touch *)"])]);
+    for (mode, command, expected) in [
+        (Mode::Ask, "npm test", Allow),
+        (Mode::Ask, "npm install", Ask),
+        (Mode::Ask, "touch x", Ask),
+        (Mode::FullAuto, "npm install", Allow),
+        (Mode::FullAuto, "touch x", Ask),
+    ] {
+        let verdict = policy.judge(mode, &shell(command));
+        assert_eq!(verdict.decision, expected, "{mode} {command}: {}", verdict.reason);
+    }
+    let read = on_path(&policy, Mode::Ask, "read_file", "/work/app/a");
+    assert_eq!(read.decision, Allow, "a list grants nothing and takes no read away");
+    let alone = Policy::default().tighten(allow(Managed, &["*"]));
+    assert_eq!(alone.judge(Mode::Ask, &shell("ls")).decision, Ask, "a policy layer grants nothing");
+}
+
+#[test]
+fn a_host_that_is_not_known_is_not_decided() {
+    let fetch = call("web_fetch", Effect::Network, &[]);
+    let allowing = policy([allow(User, &["web_fetch(domain:example.com)"])]);
+    assert_eq!(allowing.judge(Mode::Ask, &fetch).decision, Ask);
+    let denying = policy([deny(User, &["web_fetch(domain:example.com)"])]);
+    assert_eq!(denying.judge(Mode::FullAuto, &fetch).decision, Ask);
+}
+
+#[test]
+fn suggestions_allow_the_call_narrowest_first() {
+    for (command, expected) in [
+        ("npm test -- -w", vec!["run_shell(npm test -- -w)", "run_shell(npm test *)"]),
+        ("touch made.txt", vec!["run_shell(touch made.txt)", "run_shell(touch *)"]),
+        ("rm -rf build", vec!["run_shell(rm -rf build)"]),
+        ("ls *.txt", vec![r"run_shell(ls \*.txt)", "run_shell(ls *)"]),
+        ("git", vec!["run_shell(git)"]),
+        ("cargo fmt && cargo fmt --check", vec!["run_shell(cargo fmt *)"]),
+        ("ls | wc", vec![]),
+        ("echo $(date)", vec![]),
+        ("env make", vec![]),
+    ] {
+        let call = shell(command);
+        let suggested = Policy::default().suggest(&call);
+        assert_eq!(suggested, expected, "{command}");
+        for rule in &suggested {
+            let policy = policy([allow(Session, &[rule.as_str()])]);
+            let verdict = policy.judge(Mode::Ask, &call);
+            assert_eq!(verdict.decision, Allow, "{command} under {rule}: {}", verdict.reason);
+        }
+    }
+}
+
+#[test]
+fn suggestions_for_files() {
+    let suggest =
+        |tool, paths: &[PathUse<'_>]| Policy::default().suggest(&call(tool, Effect::Write, paths));
+    assert_eq!(
+        suggest("write_file", &[path("/work/app/src/a*.rs", true)]),
+        [r"write_file(src/a\*.rs)", "write_file(src/**)"]
+    );
+    assert_eq!(
+        suggest("write_file", &[path("/work/app/a.rs", true)]),
+        ["write_file(a.rs)", "write_file(**)"]
+    );
+    assert_eq!(
+        suggest("edit_file", &[path("/etc/hosts", true)]),
+        ["edit_file(/etc/hosts)", "edit_file(/etc/**)"]
+    );
+    assert_eq!(
+        suggest("apply_patch", &[path("/work/app/x/a", true), path("/work/app/x/y/b", true)]),
+        ["apply_patch(x/**)"]
+    );
+    assert_eq!(Policy::default().suggest(&call("todos", Effect::Read, &[])), ["todos"]);
+}
+
+#[test]
+fn risks_are_told_apart() {
+    let of = |command| risk(&shell(command));
+    assert_eq!(of("ls -la | wc -l"), Risk::Low);
+    assert_eq!(of("git status"), Risk::Low);
+    assert_eq!(of("cargo test"), Risk::Medium);
+    assert_eq!(of("echo a > b"), Risk::Medium);
+    assert_eq!(of("ls; rm x"), Risk::High);
+    assert_eq!(of("git push --force"), Risk::High);
+    assert_eq!(of("$X"), Risk::High);
+    let outside = [path("/etc/hosts", true)];
+    assert_eq!(risk(&call("write_file", Effect::Write, &outside)), Risk::High);
+    let inside = [path("/work/app/a", true)];
+    assert_eq!(risk(&call("write_file", Effect::Write, &inside)), Risk::Low);
+}
+
+#[test]
+fn equal_texts_make_equal_rules() {
+    assert_eq!(rules(&["bash(npm  test *)"]), rules(&["run_shell(npm test *)"]));
+    let empty = Layer::new(Managed);
+    assert_eq!(Policy::default().tighten(empty.clone()), policy([empty]));
+}
