@@ -1,1 +1,43 @@
-//! tools
+//! Native tools: files, search, edits, commands.
+//!
+//! **What**: [`native`], the tools that need no network and no other session, and
+//! [`limit_output`], the cut of what a model reads.
+//! **Knows** `driver-api`, `protocol`, `stdx`.
+//! **Never** judges a call, starts a process itself, or keeps anything between two calls.
+
+mod apply_patch;
+mod arguments;
+mod change;
+mod edit_file;
+mod file_kind;
+mod glob;
+mod grep;
+mod limit;
+mod list_dir;
+mod place;
+mod read_file;
+mod run_shell;
+mod seen;
+mod text_file;
+mod walk;
+mod write_file;
+
+use std::sync::Arc;
+
+use driver_api::Tool;
+
+pub use limit::{OUTPUT_CHARS_MAX, limit_output};
+
+/// Returns the native tools in the fixed order in which they go out with each request.
+pub fn native() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(read_file::ReadFile::default()),
+        Arc::new(list_dir::ListDir::default()),
+        Arc::new(glob::Glob::default()),
+        Arc::new(grep::Grep::default()),
+        Arc::new(write_file::WriteFile::default()),
+        Arc::new(edit_file::EditFile::default()),
+        Arc::new(apply_patch::ApplyPatch::default()),
+        Arc::new(run_shell::RunShell::default()),
+    ]
+}

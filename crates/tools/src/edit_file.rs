@@ -1,0 +1,153 @@
+//! `edit_file`: pieces of text replaced, all or none.
+
+mod nearest;
+mod replace;
+
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use driver_api::{
+    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+    WorkspaceError,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::change::{self, FileChange};
+use crate::limit::FILE_BYTES_MAX;
+use crate::text_file::{self, TextFile};
+use crate::{arguments, place, seen};
+use replace::Miss;
+
+/// How many edits one call may have; each searches the whole file.
+const EDITS_MAX: usize = 200;
+
+/// The tool.
+#[derive(Debug)]
+pub(crate) struct EditFile {
+    spec: ToolSpec,
+}
+
+impl Default for EditFile {
+    fn default() -> Self {
+        let spec = arguments::spec(
+            "edit_file",
+            "Replaces exact pieces of a file that was read before. All edits are applied in order, \
+             or none. `old` must occur exactly once (add lines around it), unless `all` is set; \
+             leave out the line numbers of read_file.",
+            json!({
+                "path": {"type": "string"},
+                "edits": {"type": "array", "minItems": 1, "items": {
+                    "type": "object",
+                    "properties": {
+                        "old": {"type": "string"},
+                        "new": {"type": "string"},
+                        "all": {"type": "boolean", "description": "Replace every occurrence."}
+                    },
+                    "required": ["old", "new"],
+                    "additionalProperties": false
+                }}
+            }),
+            &["path", "edits"],
+        );
+        Self { spec }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments<'a> {
+    path: &'a str,
+    #[serde(borrow)]
+    edits: Vec<Edit<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit<'a> {
+    old: &'a str,
+    new: &'a str,
+    all: Option<bool>,
+}
+
+#[async_trait]
+impl Tool for EditFile {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn facts(
+        &self,
+        input: &Map<String, Value>,
+        workspace: &dyn Workspace,
+    ) -> Result<CallFacts, ToolError> {
+        let arguments: Arguments<'_> = arguments::parse(input)?;
+        match arguments.edits.len() {
+            0 => Err(ToolError::Invalid("edits is empty: name at least one".to_owned())),
+            1..=EDITS_MAX => place::facts_of(arguments.path, Access::Write, workspace).await,
+            count => Err(ToolError::Invalid(format!("{count} edits are more than {EDITS_MAX}"))),
+        }
+    }
+
+    async fn run(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        context: &ToolContext,
+    ) -> Result<ToolOutcome, ToolError> {
+        let arguments: Arguments<'_> = arguments::parse(input)?;
+        let file = place::judged(facts, 0)?;
+        let name = place::shown(&*context.workspace, &file.real);
+        let before = read(file, &name, context).await?;
+        let after = apply(&before.text, &arguments.edits).map_err(|(number, miss)| {
+            let count = arguments.edits.len();
+            let which =
+                if count == 1 { String::new() } else { format!("edit {number} of {count}: ") };
+            ToolError::Invalid(format!("{which}{}\nnothing was changed in {name}", miss.text))
+        })?;
+        let bytes = before.encoding.encode(&after);
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let limit = stdx::bytes(FILE_BYTES_MAX);
+            return Err(ToolError::Invalid(format!("{name} would grow beyond {limit}")));
+        }
+        let stamp = seen::stamp(&file.real, &bytes);
+        if before.text == after {
+            let text = format!("the edits cancel each other out; {name} is unchanged");
+            return Ok(ToolOutcome { files: vec![stamp], ..ToolOutcome::text(text) });
+        }
+        context.workspace.write(file, &bytes).await?;
+        let lines = change::changed_lines(&before.text, &after);
+        let text = format!("edited {name}: {lines}");
+        let after = TextFile { text: after, encoding: before.encoding };
+        let change = FileChange { name, old: Some(before.readable()), new: Some(after.readable()) };
+        Ok(ToolOutcome {
+            display: Some(change::display(&[change])),
+            files: vec![stamp],
+            ..ToolOutcome::text(text)
+        })
+    }
+}
+
+async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<TextFile, ToolError> {
+    let bytes = match context.workspace.read(file, FILE_BYTES_MAX).await {
+        Ok(contents) => contents.bytes,
+        Err(WorkspaceError::NotFound(_)) => {
+            let error = place::missing(file, &*context.workspace).await;
+            return Err(ToolError::Invalid(format!("{error}; use write_file for a new file")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    seen::require_seen(context, file, &bytes)?;
+    text_file::decode(bytes)
+        .map_err(|kind| ToolError::Invalid(format!("{name} is not a text: {kind}")))
+}
+
+/// Applies edits one after the other; the number of the edit that fails comes with its miss.
+fn apply(text: &str, edits: &[Edit<'_>]) -> Result<String, (usize, Miss)> {
+    let mut text = text.to_owned();
+    for (index, edit) in edits.iter().enumerate() {
+        text = replace::replace(&text, *edit).map_err(|miss| (index + 1, miss))?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,60 @@
+//! Whether this session knows what it is about to change.
+
+use std::path::Path;
+
+use driver_api::{Located, ToolContext, ToolError};
+use protocol::event::FileStamp;
+use sha2::{Digest, Sha256};
+
+use crate::place;
+
+/// How many bytes of the digest a stamp keeps: 32 hexadecimal digits.
+const STAMP_BYTES: usize = 16;
+
+/// Returns the hash of a file's contents as stamps carry it.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().take(STAMP_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Says what a file contains now.
+pub(crate) fn stamp(path: &Path, bytes: &[u8]) -> FileStamp {
+    FileStamp { path: path.display().to_string(), hash: Some(hash(bytes)) }
+}
+
+/// Says that a file is gone.
+pub(crate) fn gone(path: &Path) -> FileStamp {
+    FileStamp { path: path.display().to_string(), hash: None }
+}
+
+/// Refuses a change of a file that was not read in this session, or has changed since.
+pub(crate) fn require_seen(
+    context: &ToolContext,
+    file: &Located,
+    bytes: &[u8],
+) -> Result<(), ToolError> {
+    if context.host.seen(&file.real.display().to_string()).is_none() {
+        let name = place::shown(&*context.workspace, &file.real);
+        return Err(ToolError::Invalid(format!(
+            "{name} exists and has not been read in this session; read it first with read_file"
+        )));
+    }
+    require_unchanged(context, file, bytes)
+}
+
+/// Refuses a change of a file that has changed since this session last saw it, if it ever did.
+pub(crate) fn require_unchanged(
+    context: &ToolContext,
+    file: &Located,
+    bytes: &[u8],
+) -> Result<(), ToolError> {
+    match context.host.seen(&file.real.display().to_string()) {
+        Some(known) if known != hash(bytes) => {
+            let name = place::shown(&*context.workspace, &file.real);
+            Err(ToolError::Invalid(format!(
+                "{name} has changed since it was read; read it again with read_file"
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,96 @@
+//! What goes out with each request.
+
+use serde_json::{Value, json};
+
+use crate::Bench;
+
+/// The limit of the list's JSON: it is paid for with each request.
+const SPECS_BYTES_MAX: usize = 6_000;
+
+fn specs() -> Vec<Value> {
+    let tools = tools::native();
+    let specs = tools.iter().map(|tool| {
+        let spec = tool.spec();
+        json!({
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": spec.input_schema,
+        })
+    });
+    specs.collect()
+}
+
+#[test]
+fn the_list_is_small_and_fixed() {
+    let json = serde_json::to_string(&specs()).unwrap();
+    let size = json.len();
+    assert!(size <= SPECS_BYTES_MAX, "{size} bytes");
+    assert_eq!(json, serde_json::to_string(&specs()).unwrap(), "byte-stable");
+    insta::assert_snapshot!("specs", serde_json::to_string_pretty(&specs()).unwrap());
+}
+
+#[test]
+fn names_come_in_the_fixed_order() {
+    let names: Vec<_> = tools::native().iter().map(|tool| tool.spec().name.clone()).collect();
+    assert_eq!(
+        names,
+        [
+            "read_file",
+            "list_dir",
+            "glob",
+            "grep",
+            "write_file",
+            "edit_file",
+            "apply_patch",
+            "run_shell"
+        ]
+    );
+}
+
+#[test]
+fn schemas_refuse_unknown_keys() {
+    for spec in specs() {
+        let schema = &spec["input_schema"];
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema["additionalProperties"], json!(false));
+        for name in schema["required"].as_array().unwrap() {
+            assert!(schema["properties"].get(name.as_str().unwrap()).is_some());
+        }
+    }
+}
+
+/// Makes a value that a property's schema allows.
+fn sample(schema: &Value) -> Value {
+    if let Some(values) = schema.get("enum") {
+        return values[0].clone();
+    }
+    match schema["type"].as_str().unwrap() {
+        "string" => json!("."),
+        "integer" => schema["minimum"].clone(),
+        "boolean" => json!(true),
+        "array" => json!([sample(&schema["items"])]),
+        "object" => {
+            let properties = schema["properties"].as_object().unwrap();
+            properties.iter().map(|(name, schema)| (name.clone(), sample(schema))).collect()
+        }
+        other => panic!("unknown type {other}"),
+    }
+}
+
+// The schemas are written by hand: the arguments that they allow must be those that are read.
+#[tokio::test]
+async fn schemas_and_arguments_agree() {
+    let bench = Bench::new();
+    for spec in specs() {
+        let name = spec["name"].as_str().unwrap();
+        let mut input = sample(&spec["input_schema"]);
+        if name == "apply_patch" {
+            input = json!({"patch": "*** Begin Patch\n*** Delete File: a\n*** End Patch"});
+        }
+        let facts = bench.facts(name, input.clone()).await;
+        assert!(facts.is_ok(), "{name}: {:?}", facts.err());
+        input["surprise"] = json!(1);
+        let error = bench.facts(name, input).await.unwrap_err().to_string();
+        assert!(error.contains("surprise"), "{name}: {error}");
+    }
+}
