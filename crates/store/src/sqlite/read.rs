@@ -1,0 +1,249 @@
+//! What readers ask.
+
+use driver_api::{
+    ListFilter, LogRow, Owner, SessionHead, SessionRow, SessionState, Snapshot, StoreError,
+};
+use futures_util::TryStreamExt;
+use protocol::{FrameId, Mode, Seq, SessionId, Timestamp};
+use sqlx::Row;
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+
+use super::fault::{fault, is_damage};
+use super::writer::Shared;
+use crate::blob::{BlobHash, Blobs};
+use crate::kind::KindCode;
+use crate::ownership::Ownership;
+use crate::row::{SEQ_BITS, SEQ_MAX, row_sum, snapshot_sum};
+
+/// How many sessions a list has where the filter does not say.
+const LIST_LEN: usize = 100;
+/// How many it may have.
+const LIST_LEN_MAX: usize = 1000;
+
+/// Rows of a session from a seq on. A range of ids, so that SQLite walks the tree and sorts
+/// nothing.
+const READ: &str = "SELECT id, kind, at, frame, sum, body FROM events WHERE \
+    id BETWEEN ((SELECT key FROM sessions WHERE id = ?1) << 36) + ?2 \
+    AND ((SELECT key FROM sessions WHERE id = ?1) << 36) + 68719476735 ORDER BY id LIMIT ?3";
+
+/// The columns that [`session_row`] reads.
+macro_rules! session_columns {
+    () => {
+        "SELECT id, cwd, title, model, mode, state, prompts, cost_usd, created_at, updated_at, \
+         last_seq, owner_instance, owner_pid FROM sessions "
+    };
+}
+
+/// Readers of one store.
+pub(super) struct Readers<'s> {
+    pub(super) pool: &'s SqlitePool,
+    pub(super) shared: &'s Shared,
+}
+
+impl Readers<'_> {
+    pub(super) async fn read(
+        &self,
+        session: &SessionId,
+        from: Seq,
+        limit: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        let failed = |error| self.failed(session, error);
+        let mut connection = self.pool.acquire().await.map_err(failed)?;
+        let first = from.0.clamp(1, SEQ_MAX.cast_unsigned());
+        let of = (READ, session.as_str());
+        let finish = |event| with_body(event, &self.shared.blobs);
+        let (rows, damage) = read_rows(&mut connection, of, (first, limit), finish).await;
+        match damage {
+            Some(Damaged::Failed(error)) => return Err(failed(error)),
+            Some(Damaged::File(error)) => self.shared.damage.note(&error),
+            Some(Damaged::Row(why)) => {
+                let after = rows.last().map_or(first - 1, |row| row.seq.0);
+                tracing::error!(%session, after, why, "the log is damaged");
+            }
+            None => {}
+        }
+        if rows.is_empty() {
+            let sql = "SELECT 1 FROM sessions WHERE id = ?";
+            let found = sqlx::query(sql).bind(session.as_str()).fetch_optional(&mut *connection);
+            if found.await.map_err(failed)?.is_none() {
+                return Err(StoreError::NotFound(session.clone()));
+            }
+        }
+        Ok(rows)
+    }
+
+    pub(super) async fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<Snapshot>, StoreError> {
+        let sql = "SELECT s.key, n.seq, n.version, n.sum, n.bytes FROM sessions s \
+            LEFT JOIN snapshots n ON n.session = s.key WHERE s.id = ?";
+        let failed = |error| self.failed(session, error);
+        let found = sqlx::query(sql).bind(session.as_str()).fetch_optional(self.pool).await;
+        let Some(row) = found.map_err(failed)? else {
+            return Err(StoreError::NotFound(session.clone()));
+        };
+        let is_there = row.try_get::<Option<i64>, _>(1).is_ok_and(|seq| seq.is_some());
+        let snapshot = decode_snapshot(&row);
+        if is_there && snapshot.is_none() {
+            tracing::warn!(%session, "the snapshot is damaged; the log is folded whole");
+        }
+        Ok(snapshot)
+    }
+
+    pub(super) async fn get(&self, session: &SessionId) -> Result<SessionRow, StoreError> {
+        let sql = concat!(session_columns!(), "WHERE id = ?");
+        let found = sqlx::query(sql).bind(session.as_str()).fetch_optional(self.pool).await;
+        let row = found.map_err(|error| self.failed(session, error))?;
+        row.and_then(|row| session_row(&row, &self.shared.ownership))
+            .ok_or_else(|| StoreError::NotFound(session.clone()))
+    }
+
+    pub(super) async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError> {
+        let all = concat!(
+            session_columns!(),
+            "WHERE updated_at < ?1 ORDER BY updated_at DESC, key DESC LIMIT ?2"
+        );
+        let of_folder = concat!(
+            session_columns!(),
+            "WHERE updated_at < ?1 AND cwd = ?3 ORDER BY updated_at DESC, key DESC LIMIT ?2"
+        );
+        let before = filter.before.map_or(i64::MAX, |before| before.0);
+        let limit = if filter.limit == 0 { LIST_LEN } else { filter.limit.min(LIST_LEN_MAX) };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let query = sqlx::query(if filter.cwd.is_some() { of_folder } else { all });
+        let query = query.bind(before).bind(limit);
+        let query = match filter.cwd {
+            Some(cwd) => query.bind(cwd),
+            None => query,
+        };
+        let rows = query.fetch_all(self.pool).await.map_err(|error| {
+            self.shared.damage.note(&error);
+            fault("list sessions", error)
+        })?;
+        Ok(rows.iter().filter_map(|row| session_row(row, &self.shared.ownership)).collect())
+    }
+
+    fn failed(&self, session: &SessionId, error: sqlx::Error) -> StoreError {
+        self.shared.damage.note(&error);
+        fault(format!("read {session}"), error)
+    }
+}
+
+/// Why reading a log ended early.
+pub(super) enum Damaged {
+    /// A row is not what was written.
+    Row(&'static str),
+    /// SQLite found the file damaged.
+    File(sqlx::Error),
+    /// Nothing is known to be damaged, but the file cannot be read.
+    Failed(sqlx::Error),
+}
+
+/// A row as it stands in the table: a large body is still the name of its file.
+pub(super) struct StoredEvent {
+    pub(super) row: LogRow,
+    pub(super) is_in_file: bool,
+}
+
+/// Reads rows of `of` by `sql` from seq `first` on, as far as they are whole and without a gap,
+/// and hands each to `finish`.
+pub(super) async fn read_rows<T>(
+    connection: &mut SqliteConnection,
+    (sql, of): (&'static str, &str),
+    (first, limit): (u64, usize),
+    finish: impl Fn(StoredEvent) -> Result<T, &'static str>,
+) -> (Vec<T>, Option<Damaged>) {
+    let mut rows = Vec::new();
+    let mut stream = sqlx::query(sql)
+        .bind(of)
+        .bind(first.cast_signed())
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch(connection);
+    loop {
+        let event = match stream.try_next().await {
+            Ok(Some(row)) => decode_row(&row),
+            Ok(None) => return (rows, None),
+            Err(error) if is_damage(&error) => return (rows, Some(Damaged::File(error))),
+            Err(error) => return (rows, Some(Damaged::Failed(error))),
+        };
+        let row = match event {
+            Ok(event) if event.row.seq.0 == first + rows.len() as u64 => finish(event),
+            Ok(_) => Err("rows are missing"),
+            Err(why) => Err(why),
+        };
+        match row {
+            Ok(row) => rows.push(row),
+            Err(why) => return (rows, Some(Damaged::Row(why))),
+        }
+    }
+}
+
+/// Decodes a row of `id, kind, at, frame, sum, body`, or says what is wrong with it.
+fn decode_row(row: &SqliteRow) -> Result<StoredEvent, &'static str> {
+    let number = |index| row.try_get::<i64, usize>(index).map_err(|_| "a number is missing");
+    let (id, at, frame) = (number(0)?, number(2)?, FrameId(number(3)?.cast_unsigned()));
+    let (code, kind, is_in_file) = KindCode::decode(number(1)?).ok_or("its kind is unknown")?;
+    let body: String = row.try_get(5).map_err(|_| "its body is no text")?;
+    if row_sum(id, code, at, frame, &body) != number(4)? {
+        return Err("its sum is wrong");
+    }
+    let seq = Seq((id & SEQ_MAX).cast_unsigned());
+    Ok(StoredEvent { row: LogRow { seq, frame, at: Timestamp(at), kind, body }, is_in_file })
+}
+
+/// Puts a large body in the place of the name of its file.
+fn with_body(mut event: StoredEvent, blobs: &Blobs) -> Result<LogRow, &'static str> {
+    if event.is_in_file {
+        let hash = BlobHash::from_reference(&event.row.body).ok_or("it names no file")?;
+        event.row.body = blobs.read(&hash).map_err(|error| {
+            tracing::error!(file = hash.as_str(), %error, "cannot read a large body");
+            "its file is missing or damaged"
+        })?;
+    }
+    Ok(event.row)
+}
+
+/// Decodes `key, seq, version, sum, bytes`; a damaged snapshot is none.
+pub(super) fn decode_snapshot(row: &SqliteRow) -> Option<Snapshot> {
+    let (key, seq, version): (i64, i64, i64) =
+        (row.try_get(0).ok()?, row.try_get(1).ok()?, row.try_get(2).ok()?);
+    let bytes: Vec<u8> = row.try_get(4).ok()?;
+    if snapshot_sum(key, seq, version, &bytes) != row.try_get::<i64, _>(3).ok()? {
+        return None;
+    }
+    Some(Snapshot { seq: Seq(seq.cast_unsigned()), version: u32::try_from(version).ok()?, bytes })
+}
+
+/// Decodes a session. A damaged fact is shown as its default rather than hiding the session; only
+/// one without an id is left out.
+pub(super) fn session_row(row: &SqliteRow, ownership: &Ownership) -> Option<SessionRow> {
+    let id: String = row.try_get(0).ok()?;
+    let text = |index| row.try_get::<String, usize>(index).unwrap_or_default();
+    let number = |index| row.try_get::<i64, usize>(index).unwrap_or_default();
+    let owner = row.try_get::<Option<String>, _>(11).ok().flatten();
+    let owner = owner
+        .filter(|instance| ownership.is_alive(instance))
+        .map(|instance| Owner { instance, pid: u32::try_from(number(12)).unwrap_or_default() });
+    let states = [SessionState::Idle, SessionState::Running, SessionState::Waiting];
+    let state = text(5);
+    Some(SessionRow {
+        id: SessionId::new(id),
+        cwd: text(1),
+        head: SessionHead {
+            title: row.try_get(2).unwrap_or_default(),
+            model: text(3),
+            mode: text(4).parse::<Mode>().unwrap_or_default(),
+            state: states.into_iter().find(|s| s.as_str() == state).unwrap_or_default(),
+            prompts: number(6).cast_unsigned(),
+            cost_usd: row.try_get(7).unwrap_or_default(),
+        },
+        created_at: Timestamp(number(8)),
+        updated_at: Timestamp(number(9)),
+        last_seq: Seq(number(10).cast_unsigned()),
+        owner,
+    })
+}
+
+// The number in the text of READ is the one of the constants.
+const _: () = assert!(SEQ_BITS == 36 && SEQ_MAX == 68_719_476_735);

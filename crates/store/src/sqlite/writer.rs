@@ -1,0 +1,242 @@
+//! The writer: one task that owns the one connection that writes, and groups what waits.
+//!
+//! While a commit is on its way to the disk, further work gathers in the queue; the next commit
+//! takes all of it. So many sessions share the price of one sync, and a lone one waits for nobody.
+
+mod batch;
+mod transaction;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use driver_api::{Fault, StoreError};
+use sqlx::Connection;
+use sqlx::sqlite::SqliteConnection;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+pub(super) use batch::Batch;
+use transaction::{Answer, Transaction};
+pub(super) use work::{Job, Work};
+
+use super::connect;
+use super::fault::{Damage, fault, is_busy};
+use crate::blob::{BlobHash, Blobs};
+use crate::ownership::Ownership;
+
+/// Works that may wait. Each belongs to a session, and a session waits for its answer before it
+/// sends the next, so this is a limit on sessions that write at the same moment.
+pub(super) const QUEUE_LEN: usize = 1024;
+/// Works of one commit: its statements stay well below the time of the sync.
+const GROUP_LEN: usize = 256;
+/// Bytes of one commit: about a checkpoint's worth.
+const GROUP_BYTES: usize = 4 << 20;
+/// How often a commit is tried while other processes hold the lock, each time for the busy
+/// timeout.
+const TRIES: u32 = 4;
+/// Written bytes after which the WAL is copied into the database: small enough that the copy takes
+/// some ten milliseconds and that the next start reads it in few, large enough that its syncs are
+/// rare.
+const CHECKPOINT_BYTES: usize = 4 << 20;
+/// Pages that a commit changes beside its rows: the sessions' and one to spare.
+const PAGES_BESIDE: usize = 3 * 4096;
+/// WAL pages after which a checkpoint waits for readers until it is whole: 64 MiB.
+const WAL_PAGES_MAX: i64 = 16_384;
+
+/// What the writer and the rest of the store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) path: PathBuf,
+    pub(super) ownership: Ownership,
+    pub(super) blobs: Blobs,
+    pub(super) damage: Damage,
+}
+
+/// A piece of work within its group.
+type Waiting = (Work, oneshot::Sender<Answer>);
+
+/// The task's state.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    connection: SqliteConnection,
+    /// Whether the connection syncs every commit.
+    is_synced: bool,
+    unchecked_bytes: usize,
+}
+
+impl Writer {
+    /// Makes the writer from a connection that syncs.
+    pub(super) fn new(shared: Arc<Shared>, connection: SqliteConnection) -> Self {
+        Self { shared, connection, is_synced: true, unchecked_bytes: 0 }
+    }
+
+    /// Works until the store is closed or dropped.
+    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut taken = Vec::with_capacity(GROUP_LEN);
+        while jobs.recv_many(&mut taken, GROUP_LEN).await > 0 {
+            let mut group = Vec::new();
+            let mut bytes = 0;
+            for job in taken.drain(..) {
+                match job {
+                    Job::Do(work, reply) => {
+                        bytes += work.bytes();
+                        group.push((work, reply));
+                        if bytes >= GROUP_BYTES {
+                            self.commit(std::mem::take(&mut group)).await;
+                            bytes = 0;
+                        }
+                    }
+                    Job::Close(reply) => {
+                        self.commit(group).await;
+                        answer(reply, self.close().await.map(|()| 0));
+                        return;
+                    }
+                }
+            }
+            self.commit(group).await;
+            self.checkpoint_if_due().await;
+        }
+        if let Err(error) = self.close().await {
+            tracing::warn!(%error, "the log was not closed cleanly");
+        }
+    }
+
+    /// Commits a group and answers it. When the whole cannot be written, each work gets a
+    /// transaction of its own, so that only the one at fault fails.
+    async fn commit(&mut self, group: Vec<Waiting>) {
+        if group.is_empty() {
+            return;
+        }
+        let (works, replies): (Vec<Work>, Vec<_>) = group.into_iter().unzip();
+        match self.try_commit(&works).await {
+            Ok(answers) => replies.into_iter().zip(answers).for_each(|(to, what)| answer(to, what)),
+            Err(error) if works.len() == 1 => {
+                self.shared.damage.note(&error);
+                let error = fault(format!("write {}", self.shared.path.display()), error);
+                replies.into_iter().take(1).zip([Err(error)]).for_each(|(to, what)| answer(to, what));
+            }
+            Err(error) => {
+                tracing::warn!(%error, works = works.len(), "a group failed; trying one by one");
+                for (work, reply) in works.into_iter().zip(replies) {
+                    Box::pin(self.commit(vec![(work, reply)])).await;
+                }
+            }
+        }
+    }
+
+    async fn try_commit(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_once(works).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) => {
+                    // Outside a transaction this fails, and that is fine.
+                    let _undone = sqlx::raw_sql("ROLLBACK").execute(&mut self.connection).await;
+                    if matches!(error, sqlx::Error::WorkerCrashed) {
+                        self.connection = connect::writer(&self.shared.path).await?;
+                        self.is_synced = true;
+                    }
+                    if !is_busy(&error) || tries == TRIES {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_once(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
+        self.sync_commits(works.iter().any(Work::is_durable)).await?;
+        let sessions: Vec<_> = works.iter().map(Work::session).collect();
+        let mut transaction =
+            Transaction::begin(&mut self.connection, &self.shared, &sessions).await?;
+        let mut answers = Vec::with_capacity(works.len());
+        for work in works {
+            answers.push(transaction.apply(work).await?);
+        }
+        let orphans = transaction.commit().await?;
+        let bytes = works.iter().map(Work::bytes).sum::<usize>();
+        self.unchecked_bytes += bytes + PAGES_BESIDE;
+        self.remove_orphans(&orphans).await;
+        Ok(answers)
+    }
+
+    /// Sets whether commits are synced. Not part of a prepared statement: SQLite would set it when
+    /// the statement is prepared, not when it runs.
+    async fn sync_commits(&mut self, is_synced: bool) -> sqlx::Result<()> {
+        if self.is_synced != is_synced {
+            let sql =
+                if is_synced { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+            sqlx::raw_sql(sql).execute(&mut self.connection).await?;
+            self.is_synced = is_synced;
+        }
+        Ok(())
+    }
+
+    /// Removes files that no row names. The lock of the transaction keeps away an append, here or
+    /// in another process, that would name one of them again.
+    async fn remove_orphans(&mut self, hashes: &[BlobHash]) {
+        if hashes.is_empty() {
+            return;
+        }
+        let removed = async {
+            sqlx::query("BEGIN IMMEDIATE").execute(&mut self.connection).await?;
+            for hash in hashes {
+                let sql = "SELECT 1 FROM blobs WHERE hash = ? LIMIT 1";
+                let query = sqlx::query(sql).bind(hash.as_str());
+                if query.fetch_optional(&mut self.connection).await?.is_none() {
+                    self.shared.blobs.remove(hash)?;
+                }
+            }
+            Ok::<_, sqlx::Error>(())
+        };
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "files of removed rows are left");
+        }
+        // Nothing was changed; outside a transaction this fails, and that is fine.
+        let _ended = sqlx::raw_sql("ROLLBACK").execute(&mut self.connection).await;
+    }
+
+    /// Copies the WAL into the database when it has grown. This comes after the answers, so that
+    /// only work that arrives just then waits.
+    async fn checkpoint_if_due(&mut self) {
+        if self.unchecked_bytes < CHECKPOINT_BYTES {
+            return;
+        }
+        self.unchecked_bytes = 0;
+        let pages = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)").await;
+        if pages.is_some_and(|pages| pages > WAL_PAGES_MAX) {
+            self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)").await;
+        }
+    }
+
+    /// Returns how many pages the WAL holds.
+    async fn checkpoint(&mut self, sql: &'static str) -> Option<i64> {
+        match sqlx::query_as::<_, (i64, i64, i64)>(sql).fetch_one(&mut self.connection).await {
+            Ok((_, pages, _)) => Some(pages),
+            Err(error) => {
+                self.shared.damage.note(&error);
+                tracing::warn!(%error, "the log was not copied into the database");
+                None
+            }
+        }
+    }
+
+    /// Copies the WAL into the database, so that one file is left, and closes.
+    async fn close(mut self) -> Result<(), StoreError> {
+        self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)").await;
+        let path = self.shared.path.display().to_string();
+        self.connection.close().await.map_err(|error| fault(format!("close {path}"), error))
+    }
+}
+
+/// Answers; nobody may be waiting any more, and the work is done all the same.
+fn answer(to: oneshot::Sender<Answer>, what: Answer) {
+    let _unheard = to.send(what);
+}
+
+/// Returns the fault of a store that is closed.
+pub(super) fn closed() -> StoreError {
+    StoreError::Fault(Fault::new("use the store: it is closed"))
+}

@@ -1,0 +1,147 @@
+//! What lies on the disk: bodies, versions, the WAL, sizes.
+
+use std::fs;
+use std::path::Path;
+
+use driver_api::{Snapshot, Store, StoreError};
+use protocol::Seq;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Row};
+use testkit::store_suite::{id, row_with, rows, session};
+
+use crate::Folder;
+
+/// Changes a database that nobody has open.
+pub(crate) async fn change(database: &Path, sql: String) {
+    let options = SqliteConnectOptions::new().filename(database);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+/// Reads one number of a database that nobody has open.
+async fn number(database: &Path, sql: &'static str) -> i64 {
+    let options = SqliteConnectOptions::new().filename(database);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let row = sqlx::raw_sql(sql).fetch_one(&mut connection).await.unwrap();
+    let number = row.try_get(0).unwrap();
+    connection.close().await.unwrap();
+    number
+}
+
+/// Returns every file of the folder of bodies.
+fn blobs(folder: &Folder) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder.path().join("blobs")).unwrap() {
+        let entry = entry.unwrap();
+        found.extend(fs::read_dir(entry.path()).unwrap().map(|file| file.unwrap().path()));
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_large_body_lies_in_a_file_that_goes_with_its_last_row() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let (a, b) = (
+        store.create(session("a")).await.unwrap(),
+        store.create(session("b")).await.unwrap(),
+    );
+    let large = "x".repeat((1 << 20) + 1);
+    store.append(&a, vec![row_with(1, "y".repeat(1 << 20))], None).await.unwrap();
+    assert!(!folder.path().join("blobs").exists(), "1 MiB still fits the row");
+    store.append(&a, vec![row_with(2, large.clone())], None).await.unwrap();
+    store.append(&b, vec![row_with(1, large.clone())], None).await.unwrap();
+    assert_eq!(blobs(&folder).len(), 1, "equal bodies share a file");
+    store.remove(&a).await.unwrap();
+    assert_eq!(blobs(&folder).len(), 1, "the other session needs it");
+    store.truncate(&b, Seq(0)).await.unwrap();
+    assert_eq!(blobs(&folder).len(), 0);
+}
+
+#[tokio::test]
+async fn a_missing_or_changed_file_ends_the_log_before_its_row() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    let mut written = rows(1, 5);
+    written[2].body = "x".repeat(2 << 20);
+    store.append(&lease, written.clone(), None).await.unwrap();
+    let file = blobs(&folder).pop().unwrap();
+    fs::write(&file, "something else").unwrap();
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written[..2]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written[..2]);
+    assert_eq!(store.read(&id("a"), Seq(4), 100).await.unwrap(), written[3..]);
+    // The same body again mends it.
+    let other = store.create(session("b")).await.unwrap();
+    store.append(&other, vec![row_with(1, written[2].body.clone())], None).await.unwrap();
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written);
+}
+
+#[tokio::test]
+async fn a_newer_database_is_refused_with_both_versions() {
+    let folder = Folder::new();
+    folder.open().await.close().await.unwrap();
+    change(
+        &folder.database(),
+        "UPDATE schema_version SET version = 99; PRAGMA user_version = 99".to_owned(),
+    )
+    .await;
+    let before = fs::read(folder.database()).unwrap();
+    let error = store::sqlite::open(folder.options()).await.unwrap_err().to_string();
+    assert!(error.contains("99") && error.contains("up to 1"), "{error}");
+    assert_eq!(fs::read(folder.database()).unwrap(), before, "it is left as it was");
+}
+
+#[tokio::test]
+async fn a_close_leaves_one_file() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    store.append(&lease, rows(1, 500), None).await.unwrap();
+    store.get(&id("a")).await.unwrap();
+    assert_eq!(folder.names("sessions.db-wal").len(), 1);
+    store.close().await.unwrap();
+    assert_eq!(folder.names("sessions.db"), ["sessions.db", "sessions.db-lock"]);
+    assert_eq!(number(&folder.database(), "SELECT count(*) FROM log").await, 500);
+    assert_eq!(number(&folder.database(), "PRAGMA user_version").await, 1);
+}
+
+#[tokio::test]
+async fn the_wal_stays_small_and_the_log_compact() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    let body = format!("{{\"text\":\"{}\"}}", "z".repeat(500));
+    let mut next = 1;
+    for _ in 0..100 {
+        let batch: Vec<_> = (next..next + 400).map(|seq| row_with(seq, body.clone())).collect();
+        next += 400;
+        store.append(&lease, batch, None).await.unwrap();
+    }
+    let wal = fs::metadata(folder.path().join("sessions.db-wal")).unwrap().len();
+    assert!(wal < 16 << 20, "{wal} bytes of WAL after 20 MiB of rows");
+    store.close().await.unwrap();
+    let database = fs::metadata(folder.database()).unwrap().len();
+    let json = body.len() as u64 * (next - 1);
+    assert!(database * 10 <= json * 13, "{database} bytes for {json} of JSON");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_too_large_is_refused() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    let snapshot = Snapshot { seq: Seq(0), version: 1, bytes: vec![0; (16 << 20) + 1] };
+    assert!(matches!(store.put_snapshot(&lease, snapshot).await, Err(StoreError::Fault(_))));
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_a_database_is_a_clear_fault() {
+    let folder = Folder::new();
+    fs::create_dir(folder.database()).unwrap();
+    let error = store::sqlite::open(folder.options()).await.unwrap_err().to_string();
+    assert!(error.contains("sessions.db"), "{error}");
+    assert!(folder.database().is_dir());
+}
