@@ -1,0 +1,40 @@
+//! Opening workspaces: folders of this machine, so far.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use driver_api::{Workspace, WorkspaceError, Workspaces};
+use sandbox::{Agent, HostOptions};
+
+/// Opens folders of this machine; one agent process runs the commands of all of them.
+#[derive(Debug)]
+pub(crate) struct HostWorkspaces {
+    agent: Agent,
+}
+
+impl HostWorkspaces {
+    pub(crate) fn new(agent: Agent) -> Self {
+        Self { agent }
+    }
+}
+
+#[async_trait]
+impl Workspaces for HostWorkspaces {
+    async fn open(
+        &self,
+        cwd: &str,
+        roots: &[String],
+    ) -> Result<Arc<dyn Workspace>, WorkspaceError> {
+        let options = HostOptions {
+            cwd: PathBuf::from(cwd),
+            roots: roots.iter().map(PathBuf::from).collect(),
+            env: Vec::new(),
+        };
+        sandbox::host(options, self.agent.clone())
+    }
+
+    fn prepare(&self) {
+        self.agent.prestart();
+    }
+}
