@@ -1,1 +1,71 @@
-//! agent
+//! The workspace agent: the process that owns process trees.
+//!
+//! **What**: a small single-threaded program that starts commands, relays their output, reports
+//! their true wait status, and sees to it that nothing of a command outlives it: not after a
+//! stop, not after the death of narthex, of the agent, or of one of its minders.
+//! **Knows** the operating system and its own frames ([`wire`]). No runtime, no session, no tokio.
+//! **Never** decides what may run, and never talks to anybody but the one who started it.
+//!
+//! Three kinds of process stand above a command:
+//!
+//! ```text
+//! narthex ──socket──> agent ──socket──> minder ──spawn──> command ──> whatever it starts
+//! ```
+//!
+//! The agent forks one minder per command, ahead of time. A minder is a *subreaper*: whatever
+//! descends from the command becomes the minder's child when its parent dies, however it tried to
+//! get away, so the minder finds all of it and knows (by `ECHILD`) when all of it is gone. The
+//! agent is a subreaper too, and takes the orphans of a minder that died. Where a cgroup can be
+//! made, the next agent finds in it what was left when agent and minders died together.
+#![deny(missing_docs)]
+
+mod cgroup;
+mod command;
+pub mod embed;
+mod inbox;
+mod keeper;
+mod minder;
+mod outbox;
+mod program;
+#[allow(unsafe_code, reason = "fork, clone3, posix_spawn and signalfd have no safe wrapper")]
+mod sys;
+mod tree;
+pub mod wire;
+
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use crate::keeper::Keeper;
+
+/// Runs the agent on its standard input, which must be a socket. Returns when the other end has
+/// closed and every tree is gone.
+///
+/// Call it before anything else is set up: the agent forks, so its process must have one thread.
+pub fn run() -> ExitCode {
+    match sys::take_stream() {
+        Ok(stream) => main_with(stream),
+        Err(error) => {
+            complain(&format!("narthex starts the agent with a socket on its input: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the agent on a stream socket. See [`run`].
+pub fn main_with(stream: OwnedFd) -> ExitCode {
+    match Keeper::start(stream) {
+        Ok(mut keeper) => {
+            keeper.keep();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            complain(&format!("start agent: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the one place where the agent has no stream to report on")]
+fn complain(text: &str) {
+    eprintln!("narthex-agent: {text}");
+}

@@ -1,3 +1,5 @@
 //! The agent as a program of its own.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    agent::run()
+}

@@ -1,0 +1,168 @@
+//! What the door asks of the program, answered.
+
+use std::path::{Path, PathBuf};
+
+use door_cli::{
+    Check, DemoProject, Failure, Globals, House, Machine, Need, SchemaName, Setting, SettingsFile,
+};
+use driver_api::{Clock, SystemClock};
+use protocol::{Mode, Timestamp};
+use runtime_api::{AgentSettings, Limits};
+use stdx::Secret;
+
+use crate::environment::Environment;
+use crate::settings::{self, Places, Project, Settings, Want};
+use crate::{checks, demo, logging, model_choice, schema};
+
+/// The program around the door.
+#[derive(Debug)]
+pub(crate) struct Program {
+    environment: Environment,
+}
+
+impl Program {
+    pub(crate) fn new(environment: Environment) -> Self {
+        Self { environment }
+    }
+
+    fn want<'a>(&'a self, globals: &'a Globals) -> Want<'a> {
+        Want { globals, environment: &self.environment }
+    }
+}
+
+impl Machine for Program {
+    async fn open(&self, globals: &Globals, need: Need) -> Result<House, Failure> {
+        let settings = Settings::load(self.want(globals))?;
+        if let Some(level) = settings.log_level.value {
+            logging::start(&settings.places.home, level)?;
+        }
+        let mut notices = settings.notices.clone();
+        let model = match need {
+            Need::NewSession => {
+                let choice = model_choice::choose(&settings).await?;
+                notices.extend(choice.notice);
+                Some(choice.model)
+            }
+            Need::StoredSessions | Need::Demo => settings.model.value.clone(),
+        };
+        let cwd = text(&settings.places.cwd)?;
+        let agent = agent(&settings, globals)?;
+        let mode = settings.mode.value;
+        let home = settings.places.home.clone();
+        let built = narthex::build(options(settings, model.clone(), mode))
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        notices.extend(built.notices().iter().cloned());
+        Ok(House { handle: built.handle(), cwd, model, mode, agent, home, notices })
+    }
+
+    fn settings(&self, globals: &Globals) -> Result<Vec<Setting>, Failure> {
+        Ok(settings::list(&Settings::load(self.want(globals))?))
+    }
+
+    fn set(&self, globals: &Globals, key: &str, value: &str) -> Result<PathBuf, Failure> {
+        let places = Places::find(self.want(globals))?;
+        settings::set(&places.user, key, value)?;
+        Ok(places.user)
+    }
+
+    fn files(&self, globals: &Globals) -> Result<Vec<SettingsFile>, Failure> {
+        let places = Places::find(self.want(globals))?;
+        let file = |layer: &str, path: &Path| SettingsFile {
+            layer: layer.to_owned(),
+            path: path.to_owned(),
+            state: if path.is_file() { "read" } else { "missing" }.to_owned(),
+        };
+        let mut files = Vec::new();
+        if let Some(path) = &places.managed {
+            files.push(file("managed", path));
+        }
+        if let Some(project) = Project::find(&places, globals.trust_project)? {
+            let state = if project.is_trusted {
+                "read, trusted"
+            } else {
+                "not trusted: only its deny rules hold; to use it: narthex config trust"
+            };
+            let state = state.to_owned();
+            files.push(SettingsFile { state, ..file("project", &project.path) });
+        }
+        files.push(file("user", &places.user));
+        files.push(file("system", &places.system));
+        Ok(files)
+    }
+
+    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
+        settings::trust(&Places::find(self.want(globals))?, folder.as_deref())
+    }
+
+    fn keep_key(
+        &self,
+        globals: &Globals,
+        provider: &str,
+        key: Secret<String>,
+    ) -> Result<PathBuf, Failure> {
+        let settings = Settings::load(self.want(globals))?;
+        settings::keep_key(&settings.places.home, &settings.providers, provider, &key)
+    }
+
+    async fn checks(&self, globals: &Globals) -> Vec<Check> {
+        checks::all(self.want(globals)).await
+    }
+
+    fn demo(&self) -> Result<DemoProject, Failure> {
+        demo::copy()
+    }
+
+    fn schema(&self, name: SchemaName) -> String {
+        schema::text(name)
+    }
+
+    fn now() -> Timestamp {
+        SystemClock::default().now()
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!("the name of folder {} is not UTF-8 text", path.display()))
+    })
+}
+
+fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failure> {
+    let mut roots = Vec::new();
+    for root in &globals.add_root {
+        let path = settings.places.launched_in.join(root);
+        let real = path.canonicalize().map_err(|error| {
+            Failure::usage(format!("--add-root {}: {error}", path.display()))
+        })?;
+        if !real.is_dir() {
+            return Err(Failure::usage(format!("--add-root {} is no folder", real.display())));
+        }
+        roots.push(text(&real)?);
+    }
+    Ok(AgentSettings {
+        append_system_prompt: settings.append_system_prompt.value.clone(),
+        allow: globals.allow.clone(),
+        deny: globals.deny.clone(),
+        roots,
+        limits: Limits {
+            max_turns: settings.max_turns.value,
+            retry_budget_ms: settings.retry_budget_ms.value,
+        },
+        is_attended: false,
+    })
+}
+
+fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Options {
+    narthex::Options {
+        home: settings.places.home,
+        store: settings.store.value,
+        model,
+        mode,
+        providers: settings.providers.into_iter().map(|known| known.provider).collect(),
+        scenario: None,
+        policy: settings.policy,
+        agent_command: settings.agent_command.value.into_iter().map(Into::into).collect(),
+        user_home: settings.places.user_home,
+    }
+}

@@ -1,0 +1,15 @@
+//! The JSON Schemas that are generated from the program's own types.
+
+use door_cli::SchemaName;
+
+use crate::settings::Document;
+
+/// Returns a schema as JSON text.
+pub(crate) fn text(name: SchemaName) -> String {
+    let schema = match name {
+        SchemaName::Event => schemars::schema_for!(protocol::Event),
+        SchemaName::Config => schemars::schema_for!(Document),
+    };
+    // A schema is made of texts and numbers and always has a JSON form.
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,239 @@
+//! Settings: every value with where it comes from.
+//!
+//! Strongest first: managed settings (only tighten) · flags · environment · the project's file
+//! (where trusted; never loosens) · the user's file · the machine's file · built in.
+
+mod document;
+mod edit;
+mod keys;
+mod origin;
+mod permissions;
+mod places;
+mod project;
+mod providers;
+mod show;
+
+use std::path::PathBuf;
+
+use door_cli::{Failure, Globals};
+use narthex::{LayerName, Policy, Provider};
+use protocol::Mode;
+
+use crate::environment::Environment;
+
+pub(crate) use document::{Document, Level};
+pub(crate) use edit::set;
+pub use origin::{Origin, Sourced};
+pub(crate) use places::Places;
+pub(crate) use project::{Project, trust};
+pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys};
+pub(crate) use show::list;
+
+/// The limit of steps of a turn where nothing else is said.
+const MAX_TURNS: u32 = 200;
+/// How long a model call is retried where nothing else is said, in milliseconds.
+const RETRY_BUDGET_MS: u64 = 120_000;
+/// The largest settings file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What settings are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Want<'a> {
+    /// The flags.
+    pub globals: &'a Globals,
+    /// The environment.
+    pub environment: &'a Environment,
+}
+
+/// A model server with where its settings come from.
+#[derive(Clone, Debug)]
+pub struct KnownProvider {
+    /// The server, with its key.
+    pub provider: Provider,
+    /// Where its address comes from.
+    pub address: Origin,
+    /// Where its key comes from, where there is one.
+    pub key: Option<Origin>,
+}
+
+/// Every setting.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folders and files.
+    pub(crate) places: Places,
+    /// The model of new sessions.
+    pub model: Sourced<Option<String>>,
+    /// The mode of new sessions.
+    pub mode: Sourced<Mode>,
+    /// Text after the system prompt.
+    pub append_system_prompt: Sourced<Option<String>>,
+    /// Steps per turn.
+    pub max_turns: Sourced<u32>,
+    /// How long a model call is retried, in milliseconds.
+    pub retry_budget_ms: Sourced<u64>,
+    /// How much is logged; nothing where absent.
+    pub(crate) log_level: Sourced<Option<Level>>,
+    /// How to start the workspace agent.
+    pub agent_command: Sourced<Vec<String>>,
+    /// The store's file; in the home folder where absent.
+    pub store: Sourced<Option<PathBuf>>,
+    /// The model servers.
+    pub providers: Vec<KnownProvider>,
+    /// The rules of managed, system, user and project files.
+    pub policy: Policy,
+    /// What a person should know, one sentence each.
+    pub notices: Vec<String>,
+}
+
+impl Settings {
+    /// Reads every layer.
+    ///
+    /// # Errors
+    /// A failure of usage that names the file, variable or flag, the key, and what would be right.
+    pub fn load(want: Want<'_>) -> Result<Self, Failure> {
+        let places = Places::find(want)?;
+        let system = Document::read(&places.system)?;
+        let user = match &want.globals.config {
+            Some(_) => Document::read_required(&places.user)?,
+            None => Document::read(&places.user)?,
+        };
+        let project = Project::find(&places, want.globals.trust_project)?;
+        let mut settings = Self::built_in(places, want.environment);
+        let system_file = Origin::File(LayerName::System, settings.places.system.clone());
+        let user_file = Origin::File(LayerName::User, settings.places.user.clone());
+        let from_files = [(&system, &system_file), (&user, &user_file)];
+        for (document, origin) in from_files {
+            settings.take_document(document, origin);
+        }
+        if let Some(project) = &project {
+            settings.take_project(project);
+        }
+        settings.take_environment(want.environment)?;
+        settings.take_flags(want.globals);
+        settings.policy = permissions::policy(from_files, project.as_ref())?;
+        if let Some(path) = settings.places.managed.clone() {
+            settings.take_managed(&path)?;
+        }
+        let keys = kept_keys(&settings.places.home)?;
+        settings.providers = providers::resolve(from_files, &keys, want.environment)?;
+        permissions::check("--allow", &want.globals.allow)?;
+        permissions::check("--deny", &want.globals.deny)?;
+        Ok(settings)
+    }
+
+    fn built_in(places: Places, environment: &Environment) -> Self {
+        Self {
+            model: Sourced::built_in(None),
+            mode: Sourced::built_in(Mode::default()),
+            append_system_prompt: Sourced::built_in(None),
+            max_turns: Sourced::built_in(MAX_TURNS),
+            retry_budget_ms: Sourced::built_in(RETRY_BUDGET_MS),
+            log_level: Sourced::built_in(None),
+            agent_command: Sourced::built_in(places::agent_command(environment)),
+            store: Sourced::built_in(None),
+            providers: Vec::new(),
+            policy: Policy::default(),
+            notices: Vec::new(),
+            places,
+        }
+    }
+
+    fn take_document(&mut self, document: &Document, origin: &Origin) {
+        self.model.take_some(document.model.as_ref(), origin);
+        self.mode.take(document.mode, origin);
+        self.append_system_prompt.take_some(document.append_system_prompt.as_ref(), origin);
+        self.max_turns.take(document.max_turns.map(std::num::NonZeroU32::get), origin);
+        self.retry_budget_ms.take(document.retry.budget_ms, origin);
+        self.log_level.take_some(document.log.level.as_ref(), origin);
+        self.agent_command.take(document.agent_command.clone(), origin);
+    }
+
+    /// Takes from a project what is a project's to say. It never loosens: a wider mode or a
+    /// higher limit than the user's stays without effect, and what would send keys elsewhere or
+    /// start programs is not read from it at all.
+    fn take_project(&mut self, project: &Project) {
+        let path = project.path.display();
+        if !project.is_trusted {
+            self.notices.push(format!(
+                "{path} is not trusted and was left out, but for its deny rules; to use it: \
+                 narthex config trust"
+            ));
+            return;
+        }
+        let document = &project.document;
+        let origin = Origin::File(LayerName::Project, project.path.clone());
+        self.model.take_some(document.model.as_ref(), &origin);
+        self.append_system_prompt.take_some(document.append_system_prompt.as_ref(), &origin);
+        match document.mode {
+            Some(mode) if mode > self.mode.value => self.notices.push(format!(
+                "{path} asks for mode {mode}, which is wider than {}; a project cannot loosen",
+                self.mode.value
+            )),
+            mode => self.mode.take(mode, &origin),
+        }
+        let max_turns = document.max_turns.map(std::num::NonZeroU32::get);
+        self.max_turns.take(max_turns.filter(|count| *count < self.max_turns.value), &origin);
+        let foreign = [
+            ("providers", !document.providers.is_empty()),
+            ("agent_command", document.agent_command.is_some()),
+            ("log", document.log.level.is_some()),
+            ("retry", document.retry.budget_ms.is_some()),
+        ];
+        for (key, _) in foreign.iter().filter(|(_, is_set)| *is_set) {
+            self.notices.push(format!("{path}: '{key}' is not a project's to set; left out"));
+        }
+    }
+
+    fn take_environment(&mut self, environment: &Environment) -> Result<(), Failure> {
+        let origin = |name: &str| Origin::Variable(name.to_owned());
+        let wrong = |name: &str, problem: String| Failure::usage(format!("{name}: {problem}"));
+        if let Some(model) = environment.variable("NARTHEX_MODEL") {
+            self.model.take_some(Some(&model.to_owned()), &origin("NARTHEX_MODEL"));
+        }
+        if let Some(text) = environment.variable("NARTHEX_MODE") {
+            let mode = text.parse().map_err(|problem| wrong("NARTHEX_MODE", problem))?;
+            self.mode.take(Some(mode), &origin("NARTHEX_MODE"));
+        }
+        if let Some(text) = environment.variable("NARTHEX_LOG") {
+            let level = text.parse().map_err(|problem| wrong("NARTHEX_LOG", problem))?;
+            self.log_level.take_some(Some(&level), &origin("NARTHEX_LOG"));
+        }
+        if let Some(text) = environment.variable("NARTHEX_STORE") {
+            let Some(path) = text.strip_prefix("sqlite:").filter(|path| !path.is_empty()) else {
+                let problem = format!("'{text}' is no store: expected sqlite:PATH");
+                return Err(wrong("NARTHEX_STORE", problem));
+            };
+            let path = self.places.launched_in.join(path);
+            self.store.take_some(Some(&path), &origin("NARTHEX_STORE"));
+        }
+        Ok(())
+    }
+
+    fn take_flags(&mut self, globals: &Globals) {
+        let flag = |name: &str| Origin::Flag(name.to_owned());
+        self.model.take_some(globals.model.as_ref(), &flag("--model"));
+        self.mode.take(globals.mode, &flag("--mode"));
+        let text = globals.append_system_prompt.as_ref();
+        self.append_system_prompt.take_some(text, &flag("--append-system-prompt"));
+        self.max_turns.take(globals.max_turns, &flag("--max-turns"));
+        let level = globals.log_level.map(Level::from);
+        self.log_level.take_some(level.as_ref(), &flag("--log-level"));
+    }
+
+    /// Applies managed settings. A mode that nobody asked for out loud gives way to a locked one;
+    /// one that a flag or variable asked for is refused by the runtime, so that nobody works in
+    /// another mode than they think.
+    fn take_managed(&mut self, path: &std::path::Path) -> Result<(), Failure> {
+        let layer = permissions::managed(path)?;
+        let is_spoken = matches!(self.mode.origin, Origin::Flag(_) | Origin::Variable(_));
+        let origin = Origin::File(LayerName::Managed, path.to_owned());
+        let is_too_wide = layer.disable_full_auto && self.mode.value == Mode::FullAuto;
+        match layer.locked_mode {
+            Some(locked) if !is_spoken => self.mode.take(Some(locked), &origin),
+            None if is_too_wide && !is_spoken => self.mode.take(Some(Mode::Ask), &origin),
+            _ => {}
+        }
+        self.policy = self.policy.tighten(layer);
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! The settings file: one documented schema for the machine's, the user's and a project's.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use door_cli::Failure;
+use protocol::{Mode, Wire};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FILE_BYTES_MAX, keys};
+
+/// A settings file. Keys are written in snake case; camel case is understood too.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Document {
+    /// The model of new sessions, `provider/model`.
+    pub(crate) model: Option<String>,
+    /// What runs without asking.
+    pub(crate) mode: Option<Mode>,
+    /// Text after the system prompt.
+    #[serde(alias = "appendSystemPrompt")]
+    pub(crate) append_system_prompt: Option<String>,
+    /// How many steps a turn may take.
+    #[serde(alias = "maxTurns")]
+    pub(crate) max_turns: Option<NonZeroU32>,
+    /// How to start the workspace agent: program and arguments. Not in a project's file.
+    #[serde(alias = "agentCommand")]
+    pub(crate) agent_command: Option<Vec<String>>,
+    /// Which calls run, are asked for, are refused.
+    pub(crate) permissions: Permissions,
+    /// Model servers by name. Not in a project's file.
+    pub(crate) providers: BTreeMap<String, ProviderTable>,
+    /// Retries of model calls.
+    pub(crate) retry: Retry,
+    /// The log file.
+    pub(crate) log: Log,
+}
+
+/// Rules of the form `tool` or `tool(pattern)`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Permissions {
+    /// Calls that run without asking.
+    pub(crate) allow: Vec<String>,
+    /// Calls that are asked for whatever the mode.
+    pub(crate) ask: Vec<String>,
+    /// Calls that are refused whatever else allows them.
+    pub(crate) deny: Vec<String>,
+}
+
+/// A model server.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProviderTable {
+    /// The wire that it speaks; needed for a name that is not built in.
+    pub(crate) wire: Option<Wire>,
+    /// Where it is, for example `http://127.0.0.1:8000/v1`.
+    #[serde(alias = "baseUrl")]
+    pub(crate) base_url: Option<String>,
+    /// The key.
+    pub(crate) key: Option<String>,
+    /// The environment variable with the key; wins over `key`.
+    #[serde(alias = "keyEnv")]
+    pub(crate) key_env: Option<String>,
+    /// Further headers of every request.
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+/// Retries of model calls.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retry {
+    /// How long a call is retried, in milliseconds.
+    #[serde(alias = "budgetMs")]
+    pub(crate) budget_ms: Option<u64>,
+}
+
+/// The log file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    /// How much is logged; nothing where absent.
+    pub(crate) level: Option<Level>,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    /// Failures.
+    Error,
+    /// And what is odd.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+impl Level {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+            Level::Trace => "trace",
+        }
+    }
+}
+
+impl std::str::FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
+        all.into_iter().find(|level| level.as_str() == text).ok_or_else(|| {
+            format!("unknown level '{text}': expected error, warn, info, debug or trace")
+        })
+    }
+}
+
+impl From<door_cli::LogLevel> for Level {
+    fn from(level: door_cli::LogLevel) -> Self {
+        match level {
+            door_cli::LogLevel::Error => Level::Error,
+            door_cli::LogLevel::Warn => Level::Warn,
+            door_cli::LogLevel::Info => Level::Info,
+            door_cli::LogLevel::Debug => Level::Debug,
+            door_cli::LogLevel::Trace => Level::Trace,
+        }
+    }
+}
+
+impl Document {
+    /// Reads a file; one that is missing is empty.
+    ///
+    /// # Errors
+    /// Names the file, and the key where one is wrong.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        match read_text(path) {
+            Ok(text) => Self::parse(&text, path),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(unreadable(path, &error)),
+        }
+    }
+
+    /// Reads a file that somebody named.
+    ///
+    /// # Errors
+    /// As [`Document::read`], and when it is missing.
+    pub(crate) fn read_required(path: &Path) -> Result<Self, Failure> {
+        let text = read_text(path).map_err(|error| unreadable(path, &error))?;
+        Self::parse(&text, path)
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// As [`Document::read`].
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
+        let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        keys::check(&table).map_err(wrong)?;
+        toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))
+    }
+}
+
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("read {}: {error}", path.display()))
+}
+
+/// Reads a settings file's text.
+pub(super) fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if u64::try_from(text.len()).is_ok_and(|length| length > FILE_BYTES_MAX) {
+        let limit = stdx::bytes(FILE_BYTES_MAX);
+        return Err(std::io::Error::other(format!("it is larger than the limit of {limit}")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,72 @@
+//! Rules of settings files, as layers of a policy.
+
+use std::path::Path;
+
+use door_cli::Failure;
+use narthex::{Layer, LayerName, Policy, Rule};
+
+use super::document::{Document, Permissions, read_text, unreadable};
+use super::{Origin, Project};
+
+/// Makes the policy of the files. Session rules and flags come with each session.
+pub(super) fn policy(
+    from_files: [(&Document, &Origin); 2],
+    project: Option<&Project>,
+) -> Result<Policy, Failure> {
+    let mut policy = Policy::default();
+    for (document, origin) in from_files {
+        if let Origin::File(name, path) = origin {
+            policy = tighten(&policy, *name, &document.permissions, path)?;
+        }
+    }
+    if let Some(project) = project {
+        let permissions = match project.is_trusted {
+            true => project.document.permissions.clone(),
+            // Whoever wrote the file, what it forbids can do no harm.
+            false => Permissions {
+                deny: project.document.permissions.deny.clone(),
+                ..Permissions::default()
+            },
+        };
+        policy = tighten(&policy, LayerName::Project, &permissions, &project.path)?;
+    }
+    Ok(policy)
+}
+
+fn tighten(
+    policy: &Policy,
+    name: LayerName,
+    permissions: &Permissions,
+    path: &Path,
+) -> Result<Policy, Failure> {
+    if *permissions == Permissions::default() {
+        return Ok(policy.clone());
+    }
+    let rules = |key: &str, texts: &[String]| {
+        parse(texts).map_err(|problem| {
+            Failure::usage(format!("{}: permissions.{key}: {problem}", path.display()))
+        })
+    };
+    Ok(policy.tighten(Layer {
+        allow: rules("allow", &permissions.allow)?,
+        ask: rules("ask", &permissions.ask)?,
+        deny: rules("deny", &permissions.deny)?,
+        ..Layer::new(name)
+    }))
+}
+
+fn parse(texts: &[String]) -> Result<Vec<Rule>, String> {
+    texts.iter().map(|text| text.parse::<Rule>().map_err(|error| error.to_string())).collect()
+}
+
+/// Checks the rules of a flag before anything is started.
+pub(super) fn check(flag: &str, texts: &[String]) -> Result<(), Failure> {
+    parse(texts).map(drop).map_err(|problem| Failure::usage(format!("{flag}: {problem}")))
+}
+
+/// Reads managed settings. What cannot be read governs nothing, so it stops the program.
+pub(super) fn managed(path: &Path) -> Result<Layer, Failure> {
+    let text = read_text(path).map_err(|error| unreadable(path, &error))?;
+    Layer::from_managed_json(&text)
+        .map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))
+}

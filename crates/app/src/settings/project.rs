@@ -1,0 +1,136 @@
+//! A project's settings file, and whether its words may count.
+//!
+//! A repository can bring any file, so that nobody's settings change because they cloned one. A
+//! file is trusted as it is: after a change it is asked about again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use door_cli::Failure;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Places;
+use super::document::{Document, read_text, unreadable};
+
+/// A project's file.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What it says.
+    pub(crate) document: Document,
+    /// Whether somebody trusted it as it is.
+    pub(crate) is_trusted: bool,
+}
+
+/// What was trusted: paths with the hash of what the file held then.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trusted {
+    files: BTreeMap<PathBuf, String>,
+}
+
+impl Project {
+    /// Finds the file of the working folder, or of the nearest folder above up to the top of its
+    /// repository.
+    ///
+    /// # Errors
+    /// When the file is wrong. That holds for one that is not trusted too: what it denies cannot
+    /// be told otherwise.
+    pub(crate) fn find(places: &Places, is_trusted: bool) -> Result<Option<Self>, Failure> {
+        let Some(path) = locate(places, &places.cwd) else { return Ok(None) };
+        let text = read_text(&path).map_err(|error| unreadable(&path, &error))?;
+        let document = Document::parse(&text, &path)?;
+        if document == Document::default() {
+            return Ok(None);
+        }
+        let is_trusted =
+            is_trusted || read_trusted(places)?.files.get(&path) == Some(&hash(&text));
+        Ok(Some(Self { path, document, is_trusted }))
+    }
+}
+
+fn locate(places: &Places, from: &Path) -> Option<PathBuf> {
+    for folder in from.ancestors() {
+        let path = folder.join(".narthex/config.toml");
+        // The user's own file may lie above a project; it is no project's.
+        if path.is_file() && !same(&path, &places.user) && !same(folder, &user_home(places)) {
+            return path.canonicalize().ok();
+        }
+        if folder.join(".git").exists() {
+            return None;
+        }
+    }
+    None
+}
+
+fn user_home(places: &Places) -> PathBuf {
+    places.user_home.clone().unwrap_or_default()
+}
+
+fn same(left: &Path, right: &Path) -> bool {
+    match (left.canonicalize(), right.canonicalize()) {
+        (Ok(left), Ok(right)) => left == right,
+        _ => left == right,
+    }
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn trust_file(places: &Places) -> PathBuf {
+    places.home.join("trust.json")
+}
+
+fn read_trusted(places: &Places) -> Result<Trusted, Failure> {
+    let path = trust_file(places);
+    let text = match read_text(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Trusted::default()),
+        Err(error) => return Err(unreadable(&path, &error)),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Trusts the file of a folder as it is now, and returns the file.
+pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+    let folder = match folder {
+        Some(folder) => places.launched_in.join(folder),
+        None => places.cwd.clone(),
+    };
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+    let Some(path) = locate(places, &folder) else {
+        let text = format!("{} has no .narthex/config.toml to trust", folder.display());
+        return Err(Failure::usage(text));
+    };
+    let text = read_text(&path).map_err(|error| unreadable(&path, &error))?;
+    Document::parse(&text, &path)?;
+    let mut trusted = read_trusted(places)?;
+    trusted.files.insert(path.clone(), hash(&text));
+    let json = serde_json::to_string_pretty(&trusted)
+        .map_err(|error| Failure::failed(format!("write trust: {error}")))?;
+    write_private(&trust_file(places), &json)?;
+    Ok(path)
+}
+
+/// Writes a file that only its owner can read, in one step.
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt;
+    let problem =
+        |error: std::io::Error| Failure::failed(format!("write {}: {error}", path.display()));
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(problem)?;
+    // Made with mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
+    file.write_all(text.as_bytes()).map_err(problem)?;
+    file.as_file().sync_all().map_err(problem)?;
+    file.persist(path).map_err(|error| problem(error.error))?;
+    Ok(())
+}

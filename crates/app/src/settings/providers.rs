@@ -1,0 +1,285 @@
+//! Model servers: those that are built in, those of settings, and their keys.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use door_cli::Failure;
+use narthex::{LayerName, Provider, Wire};
+use stdx::Secret;
+
+use super::document::{Document, ProviderTable, read_text, unreadable};
+use super::project::write_private;
+use super::{KnownProvider, Origin};
+use crate::environment::Environment;
+
+/// A server that is known by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltIn {
+    pub(crate) name: &'static str,
+    wire: Wire,
+    base_url: &'static str,
+    /// The variable that the vendor's own tools read the key from.
+    pub(crate) key_variable: Option<&'static str>,
+    /// The variable with another address.
+    url_variable: Option<&'static str>,
+    /// The model that is taken where this is the only server with a key and no model is set.
+    pub(crate) default_model: Option<&'static str>,
+}
+
+/// Every server that is known by name.
+pub(crate) const BUILT_IN: [BuiltIn; 8] = [
+    BuiltIn {
+        name: "anthropic",
+        wire: Wire::Anthropic,
+        base_url: "https://api.anthropic.com",
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        url_variable: Some("ANTHROPIC_BASE_URL"),
+        default_model: Some("claude-sonnet-4-6"),
+    },
+    BuiltIn {
+        name: "openai",
+        wire: Wire::OpenaiResponses,
+        base_url: "https://api.openai.com/v1",
+        key_variable: Some("OPENAI_API_KEY"),
+        url_variable: Some("OPENAI_BASE_URL"),
+        default_model: Some("gpt-5.2"),
+    },
+    BuiltIn {
+        name: "gemini",
+        wire: Wire::Gemini,
+        base_url: "https://generativelanguage.googleapis.com",
+        key_variable: Some("GEMINI_API_KEY"),
+        url_variable: Some("GEMINI_BASE_URL"),
+        default_model: Some("gemini-2.5-pro"),
+    },
+    BuiltIn {
+        name: "openrouter",
+        wire: Wire::OpenaiChat,
+        base_url: "https://openrouter.ai/api/v1",
+        key_variable: Some("OPENROUTER_API_KEY"),
+        url_variable: None,
+        default_model: Some("anthropic/claude-sonnet-4.6"),
+    },
+    local("ollama", "http://127.0.0.1:11434/v1", Some("OLLAMA_HOST")),
+    local("llamacpp", "http://127.0.0.1:8080/v1", None),
+    local("lmstudio", "http://127.0.0.1:1234/v1", None),
+    local("vllm", "http://127.0.0.1:8000/v1", None),
+];
+
+const fn local(
+    name: &'static str,
+    base_url: &'static str,
+    url_variable: Option<&'static str>,
+) -> BuiltIn {
+    BuiltIn {
+        name,
+        wire: Wire::OpenaiChat,
+        base_url,
+        key_variable: None,
+        url_variable,
+        default_model: None,
+    }
+}
+
+/// Keys that `narthex login` keeps, and their file.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptKeys {
+    path: PathBuf,
+    keys: BTreeMap<String, String>,
+}
+
+fn keys_file(home: &Path) -> PathBuf {
+    home.join("keys.json")
+}
+
+/// Reads the kept keys.
+pub(crate) fn kept_keys(home: &Path) -> Result<KeptKeys, Failure> {
+    let path = keys_file(home);
+    let keys = match read_text(&path) {
+        // The parser's message may quote what it read; a key must not reach a screen.
+        Ok(text) => serde_json::from_str(&text).map_err(|_| {
+            Failure::usage(format!("{}: expected a JSON object of keys", path.display()))
+        })?,
+        Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => return Err(unreadable(&path, &error)),
+    };
+    Ok(KeptKeys { path, keys })
+}
+
+/// Keeps a key for a provider that takes one.
+pub(crate) fn keep_key(
+    home: &Path,
+    known: &[KnownProvider],
+    name: &str,
+    key: &Secret<String>,
+) -> Result<PathBuf, Failure> {
+    if !known.iter().any(|known| known.provider.name == name) {
+        let names: Vec<&str> = known.iter().map(|known| known.provider.name.as_str()).collect();
+        let text = format!("unknown provider '{name}'; known: {}", names.join(", "));
+        return Err(Failure::usage(text));
+    }
+    let mut kept = kept_keys(home)?;
+    kept.keys.insert(name.to_owned(), key.expose().clone());
+    let json = serde_json::to_string_pretty(&kept.keys)
+        .map_err(|_| Failure::failed("write keys: a key has no JSON form"))?;
+    write_private(&kept.path, &json)?;
+    Ok(kept.path)
+}
+
+/// Puts the servers together: built in, machine's file, user's file, environment.
+pub(super) fn resolve(
+    from_files: [(&Document, &Origin); 2],
+    kept: &KeptKeys,
+    environment: &Environment,
+) -> Result<Vec<KnownProvider>, Failure> {
+    let mut tables: BTreeMap<&str, Table<'_>> = BTreeMap::new();
+    for (document, origin) in from_files {
+        for (name, table) in &document.providers {
+            let merged = tables.entry(name).or_default();
+            merged.take(table, origin);
+        }
+    }
+    let mut known = Vec::new();
+    for built_in in BUILT_IN {
+        let table = tables.remove(built_in.name).unwrap_or_default();
+        known.push(build(built_in.name, Some(&built_in), &table, kept, environment)?);
+    }
+    for (name, table) in tables {
+        known.push(build(name, None, &table, kept, environment)?);
+    }
+    Ok(known)
+}
+
+/// The tables of one name in several files; the stronger file's fields win one by one.
+#[derive(Default)]
+struct Table<'a> {
+    fields: ProviderTable,
+    address: Option<&'a Origin>,
+    key: Option<&'a Origin>,
+    origin: Option<&'a Origin>,
+}
+
+impl<'a> Table<'a> {
+    fn take(&mut self, table: &ProviderTable, origin: &'a Origin) {
+        self.origin = Some(origin);
+        if table.wire.is_some() {
+            self.fields.wire = table.wire;
+        }
+        if table.base_url.is_some() {
+            self.fields.base_url.clone_from(&table.base_url);
+            self.address = Some(origin);
+        }
+        if table.key.is_some() {
+            self.fields.key.clone_from(&table.key);
+            self.key = Some(origin);
+        }
+        if table.key_env.is_some() {
+            self.fields.key_env.clone_from(&table.key_env);
+        }
+        self.fields.headers.extend(table.headers.clone());
+    }
+
+    fn missing(&self, name: &str, key: &str) -> Failure {
+        let place = match self.origin {
+            Some(Origin::File(_, path)) => path.display().to_string(),
+            _ => "settings".to_owned(),
+        };
+        Failure::usage(format!("{place}: providers.{name} needs '{key}'"))
+    }
+}
+
+fn build(
+    name: &str,
+    built_in: Option<&BuiltIn>,
+    table: &Table<'_>,
+    kept: &KeptKeys,
+    environment: &Environment,
+) -> Result<KnownProvider, Failure> {
+    let wire = table.fields.wire.or(built_in.map(|known| known.wire));
+    let wire = wire.ok_or_else(|| table.missing(name, "wire"))?;
+    let (base_url, address) =
+        address(built_in, table, environment).ok_or_else(|| table.missing(name, "base_url"))?;
+    let key = key(name, built_in, table, kept, environment);
+    let (key, key_origin) = key.map_or((None, None), |(key, origin)| (Some(key), Some(origin)));
+    let headers = table.fields.headers.clone().into_iter().collect();
+    let provider =
+        Provider { name: name.to_owned(), wire, base_url, key: key.map(Secret::new), headers };
+    Ok(KnownProvider { provider, address, key: key_origin })
+}
+
+fn address(
+    built_in: Option<&BuiltIn>,
+    table: &Table<'_>,
+    environment: &Environment,
+) -> Option<(String, Origin)> {
+    if let Some(variable) = built_in.and_then(|known| known.url_variable)
+        && let Some(text) = environment.variable(variable)
+    {
+        let url = if variable == "OLLAMA_HOST" { ollama_url(text) } else { text.to_owned() };
+        return Some((url, Origin::Variable(variable.to_owned())));
+    }
+    if let (Some(url), Some(origin)) = (&table.fields.base_url, table.address) {
+        return Some((url.clone(), origin.clone()));
+    }
+    built_in.map(|known| (known.base_url.to_owned(), Origin::BuiltIn))
+}
+
+/// Completes the address that Ollama's own tools read: scheme and port may be missing, and the
+/// address to listen on at every interface is no address to call.
+fn ollama_url(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let rest = rest.trim_end_matches('/');
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if port.chars().all(|letter| letter.is_ascii_digit()) => (host, port),
+        _ if scheme == "https" => (rest, "443"),
+        _ => (rest, "11434"),
+    };
+    let host = match host {
+        "" | "0.0.0.0" | "[::]" => "127.0.0.1",
+        host => host,
+    };
+    format!("{scheme}://{host}:{port}/v1")
+}
+
+fn key(
+    name: &str,
+    built_in: Option<&BuiltIn>,
+    table: &Table<'_>,
+    kept: &KeptKeys,
+    environment: &Environment,
+) -> Option<(String, Origin)> {
+    let variables = [
+        table.fields.key_env.as_deref(),
+        built_in.and_then(|known| known.key_variable),
+    ];
+    for variable in variables.into_iter().flatten() {
+        if let Some(key) = environment.variable(variable) {
+            return Some((key.to_owned(), Origin::Variable(variable.to_owned())));
+        }
+    }
+    if let Some(key) = &table.fields.key {
+        let origin = table.key.cloned();
+        return Some((key.clone(), origin.unwrap_or(Origin::File(LayerName::User, PathBuf::new()))));
+    }
+    kept.keys.get(name).map(|key| (key.clone(), Origin::Keys(kept.path.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_ollama_are_completed() {
+        let table = [
+            ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
+            ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+            ("http://box:9999/", "http://box:9999/v1"),
+            ("https://ollama.example", "https://ollama.example:443/v1"),
+            (":8000", "http://127.0.0.1:8000/v1"),
+        ];
+        for (text, url) in table {
+            assert_eq!(ollama_url(text), url, "{text}");
+        }
+    }
+}

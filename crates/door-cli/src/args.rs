@@ -1,0 +1,234 @@
+//! The command line's grammar: exactly what works now, with an example in every help text.
+
+mod config;
+mod run;
+mod sessions;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
+use protocol::Mode;
+
+pub use config::{ConfigAction, ConfigArgs};
+pub use run::{InputFormat, OutputFormat, RunArgs, RunOptions};
+pub use sessions::{ExportFormat, ListFormat, SessionsAction, SessionsArgs};
+
+use crate::exit::Exit;
+
+/// The exit codes, as every long help text ends.
+const EXIT_CODES: &str = "Exit codes:
+  0 done · 1 the turn failed · 2 wrong usage or configuration
+  3 a call was refused because nobody could be asked · 4 a limit was reached · 130 interrupted";
+
+/// An agent at your terminal: ask it to change a repository, watch it, stop it, go on.
+#[derive(Debug, Parser)]
+#[command(
+    name = "narthex",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  narthex                               start a conversation in this folder
+  narthex run \"make the tests pass\"     one prompt, then exit
+  git diff | narthex run \"review this\"  piped input becomes context
+  narthex demo                          see it work, without a key and without a network",
+    after_long_help = format!("Examples:
+  narthex                               start a conversation in this folder
+  narthex run \"make the tests pass\"     one prompt, then exit
+  git diff | narthex run \"review this\"  piped input becomes context
+  narthex demo                          see it work, without a key and without a network
+
+{EXIT_CODES}")
+)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// Runs one prompt and exits, as `narthex run` does (`-`, or nothing: standard input)
+    #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1,
+          default_missing_value = "-", help_heading = "One prompt")]
+    pub print: Option<String>,
+    /// What `-p` takes beside its prompt.
+    #[command(flatten, next_help_heading = "One prompt")]
+    pub options: RunOptions,
+    /// What to do; a conversation where absent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags of every command. They win over the environment and the settings files.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Global flags")]
+pub struct Globals {
+    /// The model, `provider/model`; `demo` is the scripted one
+    #[arg(long, global = true, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// What runs without asking: plan, ask, auto-edit or full-auto
+    #[arg(long, global = true, value_name = "MODE", value_parser = parse_mode)]
+    pub mode: Option<Mode>,
+    /// The folder to work in
+    #[arg(long, global = true, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Lets calls that match run without asking, for example 'run_shell(cargo test *)'
+    #[arg(long, global = true, value_name = "RULE", action = ArgAction::Append)]
+    pub allow: Vec<String>,
+    /// Refuses calls that match, whatever else allows them
+    #[arg(long, global = true, value_name = "RULE", action = ArgAction::Append)]
+    pub deny: Vec<String>,
+    /// Reads this settings file in place of the one in the home folder
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Text after the system prompt
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub append_system_prompt: Option<String>,
+    /// How many steps a turn may take
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_turns: Option<u32>,
+    /// A further folder that tools may use
+    #[arg(long, global = true, value_name = "DIR", action = ArgAction::Append)]
+    pub add_root: Vec<PathBuf>,
+    /// Writes a log of this level to the home folder: error, warn, info, debug or trace
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// The folder with everything that is kept
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// Uses this folder's .narthex/config.toml without asking for trust
+    #[arg(long, global = true)]
+    pub trust_project: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Failures.
+    Error,
+    /// And what is odd.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set; always where `CLICOLOR_FORCE` is.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs one prompt and exits
+    Run(RunArgs),
+    /// Shows the whole way with a scripted model: no key, no network, a folder of its own
+    #[command(after_help = "Example:\n  narthex demo")]
+    Demo,
+    /// Goes on with a stored conversation, line by line
+    #[command(after_help = "Examples:
+  narthex resume                             the newest of this folder, or choose from a list
+  narthex resume 01kc3v9yq8f2m0x4c7b1n5tzwe  that one")]
+    Resume {
+        /// The session, or the beginning of its id
+        id: Option<String>,
+    },
+    /// Lists, shows, copies and erases stored conversations
+    Sessions(SessionsArgs),
+    /// Tells what works here and how to mend the rest
+    #[command(after_help = "Examples:\n  narthex doctor\n  narthex doctor --json | jq .ok")]
+    Doctor {
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows and changes settings
+    Config(ConfigArgs),
+    /// Keeps the key of a model provider in a file that only you can read
+    #[command(after_help = "Examples:
+  narthex login anthropic                 asks for the key without showing it
+  narthex login anthropic < key.txt       reads it from standard input")]
+    Login {
+        /// The provider, for example anthropic, openai, gemini or openrouter
+        provider: String,
+    },
+    /// Prints a completion script for a shell
+    #[command(after_help = "Example:
+  narthex completions bash > ~/.local/share/bash-completion/completions/narthex")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, or writes one page per command into a folder
+    #[command(after_help = "Examples:\n  narthex man | man -l -\n  narthex man --out man1")]
+    Man {
+        /// The folder; created when it is missing
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Prints a JSON Schema that is generated from the program's own types
+    #[command(hide = true, after_help = "Example:\n  narthex internal-schema event")]
+    InternalSchema {
+        /// Which one
+        schema: SchemaName,
+    },
+}
+
+/// The schemas that the program generates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaName {
+    /// One line of `stream-json`, one recorded event.
+    Event,
+    /// The settings file.
+    Config,
+}
+
+fn parse_mode(text: &str) -> Result<Mode, String> {
+    text.parse()
+}
+
+/// Reads the command line. Help, version and complaints are printed here.
+///
+/// # Errors
+/// The exit with which the program ends at once: 0 after help, 2 after a complaint.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    let checked = Cli::try_parse_from(args).and_then(|cli| {
+        check(&cli)?;
+        Ok(cli)
+    });
+    checked.map_err(|error| {
+        // A closed pipe is the reader's wish; nothing is left to tell it.
+        drop(error.print());
+        if error.exit_code() == 0 { Exit::Done } else { Exit::Usage }
+    })
+}
+
+/// Refuses what the grammar cannot: options of `-p` beside another command.
+fn check(cli: &Cli) -> Result<(), clap::Error> {
+    let complain = |text: &str| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    if cli.command.is_some() && (cli.print.is_some() || !cli.options.is_default()) {
+        return complain("options of -p/--print stand after the command's name, or not at all");
+    }
+    if let Some(Command::Run(run)) = &cli.command {
+        return run.options.check();
+    }
+    if cli.print.is_some() {
+        return cli.options.check();
+    }
+    if !cli.options.is_conversation() {
+        return complain("this option needs a prompt: narthex -p PROMPT, or narthex run PROMPT");
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `narthex sessions`.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+
+/// `narthex sessions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  narthex sessions list
+  narthex sessions export 01kc3v9yq8 --format md > talk.md")]
+pub struct SessionsArgs {
+    /// What to do with them.
+    #[command(subcommand)]
+    pub action: SessionsAction,
+}
+
+/// What to do with stored sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionsAction {
+    /// Lists the sessions of this folder, newest first
+    #[command(after_help = "Examples:
+  narthex sessions list --all
+  narthex sessions list --output-format json | jq -r '.sessions[].id'")]
+    List {
+        /// Lists those of every folder
+        #[arg(long)]
+        all: bool,
+        /// At most this many
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        /// The form of the output
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        output_format: ListFormat,
+    },
+    /// Shows a session: its facts and what was said
+    #[command(after_help = "Example:\n  narthex sessions show 01kc3v9yq8")]
+    Show {
+        /// The session, or the beginning of its id
+        id: String,
+        /// The form of the output
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        output_format: ListFormat,
+    },
+    /// Writes a session to standard output
+    #[command(after_help = "Examples:
+  narthex sessions export 01kc3v9yq8 > session.jsonl
+  narthex sessions export 01kc3v9yq8 --format md > talk.md")]
+    Export {
+        /// The session, or the beginning of its id
+        id: String,
+        /// jsonl and json hold everything and can be imported; md is for reading
+        #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+        format: ExportFormat,
+    },
+    /// Stores an exported session under a new id
+    #[command(after_help = "Example:\n  narthex sessions import session.jsonl")]
+    Import {
+        /// The exported file (jsonl or json); `-` reads standard input
+        file: PathBuf,
+        /// The form of the output
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        output_format: ListFormat,
+    },
+    /// Copies a session under a new id
+    #[command(after_help = "Example:\n  narthex sessions fork 01kc3v9yq8 --until 12")]
+    Fork {
+        /// The session, or the beginning of its id
+        id: String,
+        /// The last event to copy
+        #[arg(long, value_name = "SEQ")]
+        until: Option<u64>,
+        /// The form of the output
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        output_format: ListFormat,
+    },
+    /// Erases sessions
+    #[command(after_help = "Example:\n  narthex sessions rm 01kc3v9yq8f2m0x4c7b1n5tzwe")]
+    Rm {
+        /// The sessions; whole ids, since nothing brings them back
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+}
+
+/// The form of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// A header line, then one line per event.
+    #[default]
+    Jsonl,
+    /// One JSON object with all of it.
+    Json,
+    /// What was said, in Markdown.
+    Md,
+}

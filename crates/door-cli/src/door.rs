@@ -1,0 +1,113 @@
+//! From a command line to its exit code.
+
+use std::io::{BufRead, Write};
+
+use protocol::Timestamp;
+use runtime_api::Handle;
+
+use crate::args::{Cli, Command};
+use crate::console::{Console, StreamFacts};
+use crate::exit::{Exit, Failure};
+use crate::input::Input;
+use crate::machine::Machine;
+use crate::stops::Stops;
+use crate::watch::Desk;
+use crate::{chat, config, demo, doctor, escape, login, manual, prompt, sessions};
+
+/// How long the runtime may take to close everything before the program ends without it.
+const SHUTDOWN_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The standard streams, or what stands for them in a test.
+pub struct Streams {
+    /// Standard input.
+    pub input: Box<dyn BufRead + Send>,
+    /// Standard output.
+    pub out: Box<dyn Write + Send>,
+    /// Standard error.
+    pub err: Box<dyn Write + Send>,
+    /// What they are.
+    pub facts: StreamFacts,
+}
+
+impl std::fmt::Debug for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streams").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// What a command works with.
+pub(crate) struct Room<'a, M> {
+    pub(crate) machine: &'a M,
+    pub(crate) desk: Desk,
+    /// The runtime, once it was built: it is shut down at the end, however that comes.
+    pub(crate) handle: Option<Handle>,
+    pub(crate) now: fn() -> Timestamp,
+}
+
+/// Runs a command to its end.
+pub async fn run<M: Machine>(cli: Cli, machine: &M, streams: Streams, stops: Stops) -> Exit {
+    let Streams { input, out, err, facts } = streams;
+    let console = Console::new(out, err, facts, cli.globals.color);
+    let desk = Desk { console, input: Input::plain(input), stops };
+    let mut room = Room { machine, desk, handle: None, now: M::now };
+    let exit = match dispatch(cli, &mut room).await {
+        Ok(exit) => exit,
+        Err(failure) => {
+            complain(&failure, &mut room.desk.console);
+            failure.exit
+        }
+    };
+    room.desk.console.rest();
+    if let Some(handle) = room.handle.take() {
+        let wait = tokio::time::timeout(SHUTDOWN_WAIT, handle.shutdown());
+        tokio::select! {
+            biased;
+            // Whoever asks again while things are put away leaves at once.
+            _ = room.desk.stops.next() => {}
+            _ = wait => {}
+        }
+    }
+    exit
+}
+
+async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, Failure> {
+    let Cli { globals, print: print_prompt, options, command } = cli;
+    match command {
+        None => match print_prompt {
+            Some(text) => prompt::run(room, &globals, Some(text), options).await,
+            None => chat::start(room, &globals, &options).await,
+        },
+        Some(Command::Run(args)) => prompt::run(room, &globals, args.prompt, args.options).await,
+        Some(Command::Resume { id }) => chat::resume(room, &globals, id).await,
+        Some(Command::Demo) => demo::run(room, &globals).await,
+        Some(Command::Sessions(args)) => sessions::run(room, &globals, args.action).await,
+        Some(Command::Doctor { json }) => doctor::run(room, &globals, json).await,
+        Some(Command::Config(args)) => config::run(room, &globals, args.action),
+        Some(Command::Login { provider }) => login::run(room, &globals, &provider).await,
+        Some(Command::Completions { shell }) => manual::completions(room, shell),
+        Some(Command::Man { out }) => manual::pages(room, out.as_deref()),
+        Some(Command::InternalSchema { schema }) => {
+            let text = room.machine.schema(schema);
+            print(&mut room.desk.console, &text)
+        }
+    }
+}
+
+fn complain(failure: &Failure, console: &mut Console) {
+    if failure.message.is_empty() {
+        return;
+    }
+    let sign = console.paint().bad("narthex:");
+    let words = escape::text(&failure.message);
+    console.say(&format!("{sign} {words}"));
+}
+
+/// Writes what a command is asked for. A reader that has heard enough is no failure.
+pub(crate) fn print(console: &mut Console, text: &str) -> Result<Exit, Failure> {
+    match console.data(text) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("write standard output: {error}")))
+        }
+        _ => Ok(Exit::Done),
+    }
+}

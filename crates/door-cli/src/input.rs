@@ -1,0 +1,215 @@
+//! Standard input: lines when they are asked for, or all of it.
+//!
+//! Reading blocks, so it happens on a thread of its own that starts with the first question and
+//! that nobody waits for at the end.
+
+use std::io::{self, BufRead, Read};
+use std::path::PathBuf;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::editor;
+
+/// The limit of one line, as of every line of a protocol.
+pub(crate) const LINE_BYTES_MAX: u64 = 32 << 20;
+/// The limit of a prompt's text.
+pub(crate) const TEXT_BYTES_MAX: u64 = 25 << 20;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// The next line, a prompt or a command; on a terminal it goes into the history.
+    Line(String),
+    /// An answer to a question; it goes into no history.
+    Answer(String),
+}
+
+/// What came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A line, without its end.
+    Line(String),
+    /// Ctrl-C at the line editor.
+    Interrupted,
+    /// Nothing more comes.
+    End,
+    /// A line over its limit; it was skipped.
+    TooLong,
+    /// Input failed.
+    Failed(String),
+}
+
+/// Where lines come from.
+enum Source {
+    /// A pipe, a file, a test.
+    Plain(Box<dyn BufRead + Send>),
+    /// The line editor, with the file of its history.
+    Editor(Option<PathBuf>),
+    /// The thread has it.
+    Taken,
+}
+
+/// Standard input.
+pub(crate) struct Input {
+    source: Source,
+    asks: Option<std::sync::mpsc::SyncSender<Ask>>,
+    heard: Option<mpsc::Receiver<Heard>>,
+    is_waiting: bool,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("is_waiting", &self.is_waiting).finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    pub(crate) fn plain(reader: Box<dyn BufRead + Send>) -> Self {
+        Self { source: Source::Plain(reader), asks: None, heard: None, is_waiting: false }
+    }
+
+    /// Makes the input of a terminal, with the line editor.
+    pub(crate) fn editor(history: Option<PathBuf>) -> Self {
+        Self { source: Source::Editor(history), asks: None, heard: None, is_waiting: false }
+    }
+
+    /// Tells whether a question is open whose answer has not come.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Asks, unless a question is open already, and waits. Cancel-safe: the answer to an open
+    /// question comes with the next call.
+    pub(crate) async fn next(&mut self, ask: Ask) -> Heard {
+        self.start();
+        let (Some(asks), Some(heard)) = (&self.asks, &mut self.heard) else { return Heard::End };
+        if !self.is_waiting {
+            if asks.try_send(ask).is_err() {
+                return Heard::End;
+            }
+            self.is_waiting = true;
+        }
+        let answer = heard.recv().await.unwrap_or(Heard::End);
+        self.is_waiting = false;
+        answer
+    }
+
+    fn start(&mut self) {
+        if self.asks.is_some() {
+            return;
+        }
+        let source = std::mem::replace(&mut self.source, Source::Taken);
+        let (asks, questions) = std::sync::mpsc::sync_channel(1);
+        let (answers, heard) = mpsc::channel(1);
+        let spawned = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let mut listen: Box<dyn FnMut(Ask) -> Heard> = match source {
+                Source::Plain(mut reader) => Box::new(move |_| read_line(&mut reader)),
+                Source::Editor(history) => editor::listener(history),
+                Source::Taken => return,
+            };
+            while let Ok(ask) = questions.recv() {
+                if answers.blocking_send(listen(ask)).is_err() {
+                    return;
+                }
+            }
+        });
+        if spawned.is_ok() {
+            (self.asks, self.heard) = (Some(asks), Some(heard));
+        }
+    }
+
+    /// Reads all of a plain input, at most [`TEXT_BYTES_MAX`].
+    pub(crate) async fn read_all(&mut self) -> io::Result<String> {
+        let source = std::mem::replace(&mut self.source, Source::Taken);
+        let Source::Plain(reader) = source else { return Ok(String::new()) };
+        let (send, receive) = oneshot::channel();
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let mut bytes = Vec::new();
+            let read = reader.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
+            drop(send.send(read.map(|_| bytes)));
+        })?;
+        let bytes = receive.await.map_err(io::Error::other)??;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_BYTES_MAX) {
+            let limit = stdx::bytes(TEXT_BYTES_MAX);
+            return Err(io::Error::other(format!("it is longer than the limit of {limit}")));
+        }
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    }
+}
+
+/// Reads one line; bytes that are not UTF-8 are replaced, for a line may then still be refused
+/// by whoever reads it.
+fn read_line(reader: &mut dyn BufRead) -> Heard {
+    let mut line = Vec::new();
+    match reader.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line) {
+        Ok(0) => return Heard::End,
+        Ok(_) => {}
+        Err(error) => return Heard::Failed(error.to_string()),
+    }
+    let is_whole = line.pop_if(|last| *last == b'\n').is_some();
+    if !is_whole && u64::try_from(line.len()).is_ok_and(|length| length > LINE_BYTES_MAX) {
+        return skip_line(reader);
+    }
+    line.pop_if(|last| *last == b'\r');
+    Heard::Line(String::from_utf8_lossy(&line).into_owned())
+}
+
+fn skip_line(reader: &mut dyn BufRead) -> Heard {
+    loop {
+        let (used, is_end) = match reader.fill_buf() {
+            Ok([]) => (0, true),
+            Ok(bytes) => match bytes.iter().position(|byte| *byte == b'\n') {
+                Some(place) => (place + 1, true),
+                None => (bytes.len(), false),
+            },
+            Err(error) => return Heard::Failed(error.to_string()),
+        };
+        reader.consume(used);
+        if is_end {
+            return Heard::TooLong;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &'static [u8]) -> Vec<Heard> {
+        let mut reader: Box<dyn BufRead + Send> = Box::new(io::Cursor::new(bytes));
+        std::iter::from_fn(|| match read_line(&mut reader) {
+            Heard::End => None,
+            heard => Some(heard),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn lines_end_with_any_line_end_or_none() {
+        let heard = lines(b"one\r\ntwo\n\nlast");
+        let texts = ["one", "two", "", "last"].map(|text| Heard::Line(text.to_owned()));
+        assert_eq!(heard, texts);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_and_the_next_is_read() {
+        let length = usize::try_from(LINE_BYTES_MAX).unwrap() + 10;
+        let mut bytes = vec![b'x'; length];
+        bytes.extend_from_slice(b"\nnext\n");
+        let mut reader: Box<dyn BufRead + Send> = Box::new(io::Cursor::new(bytes));
+        assert_eq!(read_line(&mut reader), Heard::TooLong);
+        assert_eq!(read_line(&mut reader), Heard::Line("next".to_owned()));
+        assert_eq!(read_line(&mut reader), Heard::End);
+    }
+
+    #[tokio::test]
+    async fn an_open_question_is_not_asked_twice() {
+        let mut input = Input::plain(Box::new(io::Cursor::new(b"a\nb\n")));
+        for text in ["a", "b"] {
+            let heard = input.next(Ask::Line(String::new())).await;
+            assert_eq!(heard, Heard::Line(text.to_owned()));
+        }
+        assert_eq!(input.next(Ask::Line(String::new())).await, Heard::End);
+        assert!(!input.is_waiting());
+    }
+}

@@ -1,0 +1,167 @@
+//! What the door asks of the program around it: settings, checks, the assembly.
+//!
+//! A door knows neither settings files nor drivers; `app` implements this trait for it.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use protocol::{Mode, Timestamp};
+use runtime_api::{AgentSettings, Handle};
+use serde::Serialize;
+use stdx::Secret;
+
+use crate::args::{Globals, SchemaName};
+use crate::exit::Failure;
+
+/// What a command needs of the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A model for a new session: where none can be found, the failure says what to do.
+    NewSession,
+    /// The sessions that are stored; a model is theirs.
+    StoredSessions,
+    /// Only the scripted model.
+    Demo,
+}
+
+/// A runtime and what the settings say about new sessions.
+#[derive(Debug)]
+pub struct House {
+    /// The runtime.
+    pub handle: Handle,
+    /// The working folder, real and absolute.
+    pub cwd: String,
+    /// The model of new sessions.
+    pub model: Option<String>,
+    /// The mode of new sessions.
+    pub mode: Mode,
+    /// The agent; whether somebody answers is the door's to say.
+    pub agent: AgentSettings,
+    /// The folder with everything that is kept.
+    pub home: PathBuf,
+    /// What a person should know about the settings, one sentence each.
+    pub notices: Vec<String>,
+}
+
+/// One setting as `config show` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// The key, with dots between tables.
+    pub key: String,
+    /// The value as TOML would write it; never a secret. Empty where nothing is set.
+    pub value: String,
+    /// Where the value comes from.
+    pub origin: String,
+}
+
+/// One settings file as `config path` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Which layer it is.
+    pub layer: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is there, is trusted, or anything else worth knowing.
+    pub state: String,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    /// Good.
+    Ok,
+    /// Works, but worth a look.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// One line of `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The group, for example `store`.
+    pub group: String,
+    /// The name, stable for programs.
+    pub name: String,
+    /// How it ended.
+    pub status: CheckStatus,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// A fresh copy of the demo's project.
+#[derive(Debug)]
+pub struct DemoProject {
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// Its files by name, as they were copied.
+    pub files: Vec<(String, String)>,
+    /// The prompt that it is given.
+    pub prompt: String,
+    /// What stands in the command whose success proves the repair.
+    pub proof: String,
+}
+
+/// The program around the door.
+pub trait Machine {
+    /// Reads the settings and builds the runtime.
+    fn open(
+        &self,
+        globals: &Globals,
+        need: Need,
+    ) -> impl Future<Output = Result<House, Failure>>;
+
+    /// Lists every setting with its origin.
+    ///
+    /// # Errors
+    /// When a settings file is wrong.
+    fn settings(&self, globals: &Globals) -> Result<Vec<Setting>, Failure>;
+
+    /// Sets a value in the user's file and returns that file's path.
+    ///
+    /// # Errors
+    /// For an unknown key or a value that does not fit it; the file is unchanged then.
+    fn set(&self, globals: &Globals, key: &str, value: &str) -> Result<PathBuf, Failure>;
+
+    /// Lists the settings files, strongest first.
+    ///
+    /// # Errors
+    /// When the home folder cannot be told.
+    fn files(&self, globals: &Globals) -> Result<Vec<SettingsFile>, Failure>;
+
+    /// Trusts a project's settings file as it is now and returns its path.
+    ///
+    /// # Errors
+    /// When there is no such file or it is wrong.
+    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure>;
+
+    /// Keeps a provider's key and returns the file's path.
+    ///
+    /// # Errors
+    /// For a provider that is unknown or takes no key.
+    fn keep_key(
+        &self,
+        globals: &Globals,
+        provider: &str,
+        key: Secret<String>,
+    ) -> Result<PathBuf, Failure>;
+
+    /// Checks what works here. Changes nothing.
+    fn checks(&self, globals: &Globals) -> impl Future<Output = Vec<Check>>;
+
+    /// Copies the demo's project into a fresh folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    fn demo(&self) -> Result<DemoProject, Failure>;
+
+    /// Returns a JSON Schema.
+    fn schema(&self, name: SchemaName) -> String;
+
+    /// Returns the wall-clock time.
+    fn now() -> Timestamp;
+}

@@ -1,0 +1,121 @@
+//! `narthex run`: one prompt, then the exit code that tells the truth about it.
+
+use std::time::Duration;
+
+use runtime_api::{Prompt, PromptPart};
+
+use crate::args::{Globals, InputFormat, RunOptions};
+use crate::door::Room;
+use crate::exit::{Exit, Failure};
+use crate::image;
+use crate::input::Input;
+use crate::machine::Machine;
+use crate::session::{self, Which};
+use crate::show::Form;
+use crate::terminal::Kept;
+use crate::watch::{Attendance, Desk};
+
+/// After this long a person is told that the program waits for standard input.
+const STDIN_SILENCE: Duration = Duration::from_secs(2);
+
+/// Runs one prompt, or all that a program sends.
+pub(crate) async fn run<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    prompt: Option<String>,
+    options: RunOptions,
+) -> Result<Exit, Failure> {
+    let form = Form::new(options.output_format);
+    let which = match (&options.resume, options.continue_last) {
+        (Some(id), _) => Which::Id(id.clone()),
+        (None, true) => Which::Newest,
+        (None, false) => Which::New,
+    };
+    let images = images(&options)?;
+    if options.input_format == InputFormat::StreamJson {
+        let first = match prompt.filter(|text| text != "-") {
+            Some(text) => Some(assemble(text, images)),
+            None if images.is_empty() => None,
+            None => return Err(Failure::usage("--image needs a PROMPT argument here")),
+        };
+        let (mut watch, _) =
+            session::open(room, globals, which, form, Attendance::Program).await?;
+        return watch.converse(first, &mut room.desk).await;
+    }
+    let text = prompt_text(prompt, &mut room.desk).await?;
+    let facts = *room.desk.console.facts();
+    let attendance = if facts.input_is_terminal && facts.err_is_terminal {
+        Attendance::Person
+    } else {
+        Attendance::Nobody
+    };
+    let is_edited = attendance == Attendance::Person && facts.has_line_editor;
+    let _kept = is_edited.then(Kept::new);
+    if is_edited {
+        room.desk.input = Input::editor(None);
+    }
+    let (mut watch, _) = session::open(room, globals, which, form, attendance).await?;
+    watch.turn(assemble(text, images), &mut room.desk).await
+}
+
+fn images(options: &RunOptions) -> Result<Vec<PromptPart>, Failure> {
+    if options.image.len() > image::ATTACHMENTS_MAX {
+        let limit = image::ATTACHMENTS_MAX;
+        return Err(Failure::usage(format!("--image: more than {limit} images")));
+    }
+    let read = options.image.iter().map(|path| image::read(path).map(PromptPart::Image));
+    read.collect::<Result<_, _>>().map_err(Failure::usage)
+}
+
+fn assemble(text: String, images: Vec<PromptPart>) -> Prompt {
+    let mut parts = vec![PromptPart::Text(text)];
+    parts.extend(images);
+    Prompt { parts }
+}
+
+/// Finds the prompt: the argument, standard input, or the argument with piped input as context.
+async fn prompt_text(prompt: Option<String>, desk: &mut Desk) -> Result<String, Failure> {
+    let is_terminal = desk.console.facts().input_is_terminal;
+    let text = match prompt.as_deref() {
+        Some("-") => read_input(desk).await?,
+        Some(text) if is_terminal => text.to_owned(),
+        Some(text) => match read_input(desk).await?.trim() {
+            "" => text.to_owned(),
+            context => format!("{text}\n\n<standard-input>\n{context}\n</standard-input>"),
+        },
+        None if is_terminal => {
+            return Err(Failure::usage(
+                "no prompt: narthex run \"what to do\", or pipe it into standard input",
+            ));
+        }
+        None => read_input(desk).await?,
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the prompt is empty: narthex run \"what to do\""));
+    }
+    Ok(text)
+}
+
+async fn read_input(desk: &mut Desk) -> Result<String, Failure> {
+    let Desk { console, input, stops } = desk;
+    let mut read = std::pin::pin!(input.read_all());
+    let silence = tokio::time::sleep(STDIN_SILENCE);
+    let first = tokio::select! {
+        biased;
+        _ = stops.next() => return Err(Failure::stopped()),
+        text = &mut read => Some(text),
+        () = silence => None,
+    };
+    let text = match first {
+        Some(text) => text,
+        None => {
+            console.say("narthex: reading standard input to its end (</dev/null gives none)");
+            tokio::select! {
+                biased;
+                _ = stops.next() => return Err(Failure::stopped()),
+                text = &mut read => text,
+            }
+        }
+    };
+    text.map_err(|error| Failure::usage(format!("read standard input: {error}")))
+}

@@ -1,0 +1,221 @@
+//! Which session a command is about, and how it is opened.
+
+use std::sync::Arc;
+
+use protocol::event::SessionStart;
+use protocol::{Event, EventBody, FrameId, Refusal, RefusalCode, Seq, SessionId};
+use runtime_api::{
+    AgentSettings, CreateSession, Delivery, Error, Handle, Overflow, Position, SessionFilter,
+    SessionInfo,
+};
+
+use crate::args::Globals;
+use crate::console::Console;
+use crate::door::Room;
+use crate::exit::Failure;
+use crate::machine::{House, Machine, Need};
+use crate::show::{Form, say_notice};
+use crate::watch::{Attendance, Watch};
+
+/// How far a session may run ahead of what the command line has shown.
+const PACE: usize = 256;
+/// How many sessions are looked through for the beginning of an id.
+const SESSIONS_SEARCHED: usize = 1000;
+
+/// Which session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A new one.
+    New,
+    /// The newest of the folder.
+    Newest,
+    /// The one with this id, or with an id that begins so.
+    Id(String),
+}
+
+/// Builds the runtime and opens the session.
+pub(crate) async fn open<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    which: Which,
+    form: Form,
+    attendance: Attendance,
+) -> Result<(Watch, House), Failure> {
+    let need = if which == Which::New { Need::NewSession } else { Need::StoredSessions };
+    let house = house(room, globals, need).await?;
+    let watch = open_in(room, globals, &house, which, (form, attendance)).await?;
+    Ok((watch, house))
+}
+
+/// Opens the session in a runtime that was built already.
+pub(crate) async fn open_in<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    house: &House,
+    which: Which,
+    (form, attendance): (Form, Attendance),
+) -> Result<Watch, Failure> {
+    let agent = AgentSettings {
+        is_attended: attendance != Attendance::Nobody,
+        ..house.agent.clone()
+    };
+    match which {
+        Which::New => create(room, house, agent, (form, attendance)).await,
+        Which::Newest => {
+            let info = newest(room, house).await?;
+            reopen(room, globals, house, (info.id, agent), (form, attendance)).await
+        }
+        Which::Id(id) => {
+            let id = find(&house.handle, &id).await?;
+            reopen(room, globals, house, (id, agent), (form, attendance)).await
+        }
+    }
+}
+
+/// Builds the runtime and says what the settings have to say.
+pub(crate) async fn house<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    need: Need,
+) -> Result<House, Failure> {
+    let house = room.desk.stops.guard(room.machine.open(globals, need)).await?;
+    room.handle = Some(house.handle.clone());
+    say_all(&house.notices, &mut room.desk.console);
+    Ok(house)
+}
+
+fn say_all(notices: &[String], console: &mut Console) {
+    for notice in notices {
+        say_notice(protocol::event::NoticeLevel::Warn, notice, console);
+    }
+}
+
+/// Opens a further new session of the same settings.
+pub(crate) async fn create<M>(
+    room: &mut Room<'_, M>,
+    house: &House,
+    agent: AgentSettings,
+    (form, attendance): (Form, Attendance),
+) -> Result<Watch, Failure> {
+    let handle = house.handle.clone();
+    let session = CreateSession {
+        cwd: house.cwd.clone(),
+        model: house.model.clone(),
+        mode: Some(house.mode),
+        title: None,
+        agent,
+    };
+    let stops = &mut room.desk.stops;
+    let info = stops.guard(handle.create(session)).await?;
+    let from = Position::From(Seq(1));
+    let events =
+        stops.guard(handle.subscribe(&info.id, from, Overflow::Pace(PACE))).await?;
+    Ok(Watch::new(handle, info, events, form, (attendance, room.now)))
+}
+
+async fn reopen<M>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    house: &House,
+    (id, agent): (SessionId, AgentSettings),
+    (form, attendance): (Form, Attendance),
+) -> Result<Watch, Failure> {
+    let handle = house.handle.clone();
+    let stops = &mut room.desk.stops;
+    let mut info = stops.guard(handle.open(&id, agent)).await?;
+    // A stored session keeps its own model and mode unless a flag says otherwise.
+    if let Some(mode) = globals.mode
+        && mode != info.mode
+    {
+        stops.guard(handle.set_mode(&id, mode)).await?;
+        info.mode = mode;
+    }
+    if let Some(model) = &globals.model
+        && *model != info.model
+    {
+        stops.guard(handle.set_model(&id, model)).await?;
+        info = stops.guard(handle.info(&id)).await?;
+    }
+    let start = match form.needs_start() {
+        true => Some(stops.guard(start_of(&handle, &info)).await?),
+        false => None,
+    };
+    let events =
+        stops.guard(handle.subscribe(&id, Position::Live, Overflow::Pace(PACE))).await?;
+    let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
+    if let Some(event) = start {
+        watch.show(&event, &mut room.desk);
+    }
+    Ok(watch)
+}
+
+/// Returns the newest session of exactly this folder.
+pub(crate) async fn newest<M>(
+    room: &mut Room<'_, M>,
+    house: &House,
+) -> Result<SessionInfo, Failure> {
+    let filter = SessionFilter { cwd: Some(house.cwd.clone()), before: None, limit: 1 };
+    let found = room.desk.stops.guard(house.handle.list(filter)).await?;
+    found.into_iter().next().ok_or_else(|| {
+        Failure::usage(format!(
+            "no session in {} to go on with; start one with: narthex run \"…\"",
+            house.cwd
+        ))
+    })
+}
+
+/// Finds a session by its id, or by the beginning of its id where only one begins so.
+pub(crate) async fn find(handle: &Handle, given: &str) -> Result<SessionId, Failure> {
+    let id = SessionId::new(given);
+    let refusal = match handle.info(&id).await {
+        Ok(info) => return Ok(info.id),
+        Err(Error::Refusal(refusal)) if refusal.code == RefusalCode::SessionNotFound => refusal,
+        Err(error) => return Err(error.into()),
+    };
+    let all = handle
+        .list(SessionFilter { cwd: None, before: None, limit: SESSIONS_SEARCHED })
+        .await?;
+    let mut like = all.into_iter().filter(|info| info.id.as_str().starts_with(given));
+    match (given.is_empty(), like.next(), like.next()) {
+        (false, Some(info), None) => Ok(info.id),
+        (false, Some(_), Some(_)) => {
+            let text = format!("more than one session begins with '{given}'");
+            Err(Failure::usage(text))
+        }
+        _ => {
+            let text = format!("{}; see: narthex sessions list --all", refusal.message);
+            Err(Error::Refusal(Refusal::new(refusal.code, text)).into())
+        }
+    }
+}
+
+/// Makes the event with which a stream begins of a session that began long ago: its first event
+/// where that can still be replayed, with the model and mode of now.
+async fn start_of(handle: &Handle, info: &SessionInfo) -> Result<Event, Failure> {
+    let from = Position::From(Seq(1));
+    let mut events = handle.subscribe(&info.id, from, Overflow::Pace(1)).await?;
+    let first = match events.next().await {
+        Some(Delivery::Event(event)) => Some(Arc::unwrap_or_clone(event).body),
+        Some(Delivery::Gap { .. }) | None => None,
+    };
+    let start = match first {
+        Some(EventBody::SessionStart(start)) => {
+            SessionStart { model: info.model.clone(), mode: info.mode, ..start }
+        }
+        _ => SessionStart {
+            cwd: info.cwd.clone(),
+            model: info.model.clone(),
+            mode: info.mode,
+            tools: Vec::new(),
+            title: info.title.clone(),
+            parent: None,
+        },
+    };
+    Ok(Event {
+        body: start.into(),
+        session_id: info.id.clone(),
+        seq: None,
+        frame: FrameId::default(),
+        ts: info.updated_at,
+    })
+}

@@ -1,0 +1,181 @@
+//! `narthex sessions`: stored conversations.
+
+mod file;
+mod markdown;
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::{Message, Seq, Timestamp};
+use runtime_api::{Handle, SessionFilter, SessionInfo};
+use serde_json::{Value, json};
+
+use crate::args::{ExportFormat, Globals, ListFormat, SessionsAction};
+use crate::console::Console;
+use crate::door::{Room, print};
+use crate::escape;
+use crate::exit::{Exit, Failure};
+use crate::machine::{Machine, Need};
+use crate::session::{find, house};
+use crate::watch::Desk;
+
+/// The limit of an imported file.
+const IMPORT_BYTES_MAX: u64 = 512 << 20;
+/// How many messages are shown; a session of more is exported.
+const MESSAGES_MAX: usize = 100_000;
+
+/// Does what is asked with stored sessions.
+pub(crate) async fn run<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    action: SessionsAction,
+) -> Result<Exit, Failure> {
+    let house = house(room, globals, Need::StoredSessions).await?;
+    let handle = &house.handle;
+    match action {
+        SessionsAction::List { all, limit, output_format } => {
+            let cwd = (!all).then(|| house.cwd.clone());
+            let filter = SessionFilter { cwd, before: None, limit: limit.max(1) };
+            let found = room.desk.stops.guard(handle.list(filter)).await?;
+            let now = (room.now)();
+            list(&found, output_format, now, &mut room.desk.console)
+        }
+        SessionsAction::Show { id, output_format } => {
+            let id = find(handle, &id).await?;
+            let info = handle.info(&id).await?;
+            let messages = messages(handle, &info).await?;
+            let text = match output_format {
+                ListFormat::Text => markdown::transcript(&info, &messages),
+                ListFormat::Json => {
+                    let mut value = file::info_to_json(&info);
+                    if let Value::Object(fields) = &mut value {
+                        fields.insert("messages".to_owned(), json!(messages));
+                    }
+                    format!("{value}\n")
+                }
+            };
+            print_foreign(&mut room.desk.console, &text)
+        }
+        SessionsAction::Export { id, format } => {
+            let id = find(handle, &id).await?;
+            let text = match format {
+                ExportFormat::Md => {
+                    let info = handle.info(&id).await?;
+                    markdown::transcript(&info, &messages(handle, &info).await?)
+                }
+                ExportFormat::Jsonl => file::to_lines(&handle.export(&id).await?)?,
+                ExportFormat::Json => file::to_object(&handle.export(&id).await?)?,
+            };
+            print_foreign(&mut room.desk.console, &text)
+        }
+        SessionsAction::Import { file, output_format } => {
+            let text = read_import(&file, room).await?;
+            let session = file::from_text(&text).map_err(|problem| {
+                Failure::usage(format!("import {}: {problem}", file.display()))
+            })?;
+            let info = handle.import(session).await?;
+            tell(&info, output_format, &mut room.desk.console)
+        }
+        SessionsAction::Fork { id, until, output_format } => {
+            let id = find(handle, &id).await?;
+            let info = handle.fork(&id, until.map(Seq)).await?;
+            tell(&info, output_format, &mut room.desk.console)
+        }
+        SessionsAction::Rm { ids } => {
+            for id in ids {
+                handle.remove(&protocol::SessionId::new(&*id)).await?;
+                room.desk.console.say(&format!("erased {}", escape::line(&id, 80)));
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn list(
+    found: &[SessionInfo],
+    format: ListFormat,
+    now: Timestamp,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    match format {
+        ListFormat::Json => {
+            let sessions: Vec<Value> = found.iter().map(file::info_to_json).collect();
+            print_foreign(console, &format!("{}\n", json!({ "sessions": sessions })))
+        }
+        ListFormat::Text if found.is_empty() => {
+            console.say("no sessions here (narthex sessions list --all shows every folder's)");
+            Ok(Exit::Done)
+        }
+        ListFormat::Text => {
+            let lines: String =
+                found.iter().map(|info| format!("{}\n", line_of(info, now))).collect();
+            print(console, &lines)
+        }
+    }
+}
+
+/// Tells a session in one line.
+pub(crate) fn line_of(info: &SessionInfo, now: Timestamp) -> String {
+    let age = age(info.updated_at, now);
+    let prompts = stdx::plural(info.prompts, "prompt");
+    let owner = info.owner_pid.map_or_else(String::new, |pid| format!(" · open in process {pid}"));
+    let title = escape::line(info.title.as_deref().unwrap_or("(no title)"), 60);
+    let model = escape::line(&info.model, 60);
+    format!("{}  {age:>9}  {prompts:>10}  {model}  {title}{owner}", info.id)
+}
+
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
+    let seconds = Duration::from_millis(ms).as_secs();
+    match seconds {
+        0..=59 => "just now".to_owned(),
+        60..=3599 => format!("{} min", seconds / 60),
+        3600..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Tells which session came of a copy: the id alone, so that scripts can take it.
+fn tell(
+    info: &SessionInfo,
+    format: ListFormat,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    match format {
+        ListFormat::Text => print(console, &format!("{}\n", info.id)),
+        ListFormat::Json => print_foreign(console, &format!("{}\n", file::info_to_json(info))),
+    }
+}
+
+fn print_foreign(console: &mut Console, text: &str) -> Result<Exit, Failure> {
+    if console.facts().out_is_terminal {
+        return print(console, &escape::text(text));
+    }
+    print(console, text)
+}
+
+async fn messages(handle: &Handle, info: &SessionInfo) -> Result<Vec<Message>, Failure> {
+    Ok(handle.messages(&info.id, Seq(0), MESSAGES_MAX).await?)
+}
+
+async fn read_import<M>(path: &Path, room: &mut Room<'_, M>) -> Result<String, Failure> {
+    if path == Path::new("-") {
+        let Desk { input, stops, .. } = &mut room.desk;
+        let read = async {
+            let text = input.read_all().await;
+            text.map_err(|error| Failure::usage(format!("read standard input: {error}")))
+        };
+        return stops.guard(read).await;
+    }
+    let shown = path.display();
+    let problem = |error: std::io::Error| Failure::usage(format!("read {shown}: {error}"));
+    let file = std::fs::File::open(path).map_err(problem)?;
+    let mut text = String::new();
+    file.take(IMPORT_BYTES_MAX + 1).read_to_string(&mut text).map_err(problem)?;
+    if u64::try_from(text.len()).is_ok_and(|length| length > IMPORT_BYTES_MAX) {
+        let limit = stdx::bytes(IMPORT_BYTES_MAX);
+        return Err(Failure::usage(format!("{shown} is larger than the limit of {limit}")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,125 @@
+//! A transcript in Markdown.
+
+use std::fmt::Write;
+
+use protocol::{Block, Message, Role};
+use runtime_api::SessionInfo;
+
+/// How many characters of a tool's result a transcript for people shows.
+const RESULT_CHARS: usize = 2000;
+
+/// Writes what was said.
+pub(super) fn transcript(info: &SessionInfo, messages: &[Message]) -> String {
+    let mut text = String::new();
+    let title = info.title.as_deref().unwrap_or("(no title)");
+    put(&mut text, &format!("# {}", title.replace('\n', " ")));
+    put(&mut text, "");
+    put(&mut text, &format!("- session: {}", info.id));
+    put(&mut text, &format!("- folder: {}", info.cwd));
+    put(&mut text, &format!("- model: {}, mode {}", info.model, info.mode));
+    put(&mut text, &format!("- from {} to {}", info.created_at, info.updated_at));
+    for message in messages {
+        let who = match message.role {
+            Role::User => "User",
+            Role::Assistant => "Assistant",
+            Role::Tool => "Tool",
+        };
+        put(&mut text, &format!("\n## {who}\n"));
+        for block in &message.content {
+            put_block(&mut text, block);
+        }
+    }
+    text
+}
+
+fn put(text: &mut String, line: &str) {
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+fn put_block(text: &mut String, block: &Block) {
+    match block {
+        Block::Text { text: words, .. } => put(text, words.trim_end()),
+        Block::Thinking { text: words, .. } if words.trim().is_empty() => {}
+        Block::Thinking { text: words, .. } => {
+            let quoted = words.trim().replace('\n', "\n> ");
+            put(text, &format!("> {quoted}"));
+        }
+        Block::RedactedThinking { .. } => {}
+        Block::ToolUse { name, input, malformed, .. } => {
+            let shown = match malformed {
+                Some(raw) => raw.clone(),
+                None => serde_json::to_string_pretty(input).unwrap_or_default(),
+            };
+            put_fenced(text, &format!("{name} "), &shown);
+        }
+        Block::ToolResult { content, is_error, .. } => {
+            if *is_error {
+                put(text, "(failed)");
+            }
+            content.iter().for_each(|inner| match inner {
+                Block::Text { text: words, .. } => {
+                    let cut = crate::escape::cut(words.trim_end(), RESULT_CHARS);
+                    put_fenced(text, "", &cut);
+                }
+                other => put_block(text, other),
+            });
+        }
+        Block::Image(image) => put(text, &format!("(image, {})", image.mime_type)),
+    }
+}
+
+/// Puts text into a fence that is longer than any within it.
+fn put_fenced(text: &mut String, label: &str, words: &str) {
+    let longest = words.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    put(text, &format!("{fence}{}\n{words}\n{fence}", label.trim()));
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{MessageId, Timestamp, ToolCallId};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_transcript_reads_well() {
+        let message = |role, content| Message {
+            id: MessageId::new("m"),
+            role,
+            content,
+            created_at: Timestamp(1_796_000_000_000),
+        };
+        let input = json!({"path": "a.txt"}).as_object().cloned().unwrap();
+        let id = ToolCallId::new("t1");
+        let messages = [
+            message(Role::User, vec![Block::text("read a.txt")]),
+            message(
+                Role::Assistant,
+                vec![
+                    Block::Thinking { text: "hm\nwell".to_owned(), signed: None },
+                    Block::ToolUse {
+                        id: id.clone(),
+                        name: "read_file".to_owned(),
+                        input,
+                        malformed: None,
+                        signed: None,
+                    },
+                ],
+            ),
+            message(
+                Role::Tool,
+                vec![Block::ToolResult {
+                    id,
+                    name: "read_file".to_owned(),
+                    content: vec![Block::text("```\ncode\n```")],
+                    is_error: false,
+                }],
+            ),
+            message(Role::Assistant, vec![Block::text("It holds code.")]),
+        ];
+        let info = testkit::fake_handle::session_info("01kc3v9yq8", "/src/app");
+        insta::assert_snapshot!(transcript(&info, &messages));
+    }
+}

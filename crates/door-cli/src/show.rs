@@ -1,0 +1,76 @@
+//! What standard output and standard error carry while a turn runs: one module per form.
+
+mod json;
+mod stream;
+mod text;
+mod tools;
+
+use std::io;
+
+use protocol::Event;
+use protocol::event::TurnResult;
+
+use crate::args::OutputFormat;
+use crate::console::Console;
+
+pub(crate) use text::{TextForm, dollars, say_notice};
+
+/// The form of the output.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Text(TextForm),
+    Json(json::JsonForm),
+    Stream,
+}
+
+impl Form {
+    pub(crate) fn new(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Text => Form::Text(TextForm::default()),
+            OutputFormat::Json => Form::Json(json::JsonForm::default()),
+            OutputFormat::StreamJson => Form::Stream,
+        }
+    }
+
+    /// Tells whether the first event must be seen even where the session began long ago.
+    pub(crate) fn needs_start(&self) -> bool {
+        matches!(self, Form::Stream)
+    }
+
+    /// Gets ready for a turn.
+    pub(crate) fn begin(&mut self, console: &mut Console) {
+        match self {
+            Form::Text(form) => form.begin(console),
+            Form::Json(form) => form.begin(),
+            Form::Stream => {}
+        }
+    }
+
+    /// Shows an event. An error is the reader's of standard output: mostly that it has gone.
+    pub(crate) fn event(&mut self, event: &Event, console: &mut Console) -> io::Result<()> {
+        match self {
+            Form::Text(form) => form.event(event, console),
+            Form::Json(form) => form.event(event, console),
+            Form::Stream => stream::event(event, console),
+        }
+    }
+
+    /// Tells people why a turn did not end well, in every form: standard error is theirs.
+    pub(crate) fn end(&mut self, result: &TurnResult, console: &mut Console) {
+        match self {
+            Form::Text(_) => {}
+            Form::Json(_) | Form::Stream => {
+                if let Some(words) = text::complaint(result) {
+                    console.say(&words);
+                }
+            }
+        }
+    }
+
+    /// Tells that the turn is being stopped.
+    pub(crate) fn stopping(&mut self, console: &mut Console) {
+        if let Form::Text(form) = self {
+            form.stopping(console);
+        }
+    }
+}

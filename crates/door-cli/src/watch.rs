@@ -1,0 +1,369 @@
+//! A session under the eyes of its viewer: events are shown, requests answered, stops obeyed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use protocol::event::{Answer, Notice, NoticeLevel, PermissionRequest, TurnResult};
+use protocol::{Event, EventBody, EventKind, FrameId, Timestamp};
+use runtime_api::{Delivery, Handle, Prompt, SessionInfo, Subscription};
+use tokio::time::Instant;
+
+use crate::card;
+use crate::console::Console;
+use crate::errands::{ERRANDS_MAX, Errands, Report};
+use crate::exit::{Exit, Failure};
+use crate::input::{Ask, Heard, Input};
+use crate::line::{self, Order};
+use crate::show::Form;
+use crate::stops::Stops;
+
+/// How long a stopped turn may take to end before the program leaves without it: longer than the
+/// grace that processes get between SIGTERM and SIGKILL.
+const STOP_WAIT: Duration = Duration::from_secs(15);
+
+/// How long a change of mode or model may take to be seen.
+const EVENT_WAIT: Duration = Duration::from_secs(1);
+
+/// What a person sits at: input, both outputs, and the means to stop.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) console: Console,
+    pub(crate) input: Input,
+    pub(crate) stops: Stops,
+}
+
+/// Where answers and further prompts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attendance {
+    /// Nobody; the runtime denies what it must ask for.
+    Nobody,
+    /// A person at a terminal.
+    Person,
+    /// A program that writes JSON lines.
+    Program,
+}
+
+/// A session that is watched.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) handle: Handle,
+    pub(crate) info: SessionInfo,
+    pub(crate) form: Form,
+    pub(crate) attendance: Attendance,
+    pub(crate) now: fn() -> Timestamp,
+    events: Subscription,
+    errands: Errands,
+    requests: VecDeque<PermissionRequest>,
+    /// A question was decided elsewhere while a person was typing: the line means nothing now.
+    is_stale: bool,
+    outstanding: usize,
+    last_result: Option<TurnResult>,
+    exit: Exit,
+    deadline: Option<Instant>,
+    output_error: Option<io::Error>,
+    has_ended_input: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        handle: Handle,
+        info: SessionInfo,
+        events: Subscription,
+        form: Form,
+        (attendance, now): (Attendance, fn() -> Timestamp),
+    ) -> Self {
+        Self {
+            handle,
+            info,
+            form,
+            attendance,
+            now,
+            events,
+            errands: Errands::default(),
+            requests: VecDeque::new(),
+            is_stale: false,
+            outstanding: 0,
+            last_result: None,
+            exit: Exit::Done,
+            deadline: None,
+            output_error: None,
+            has_ended_input: false,
+        }
+    }
+
+    /// Shows an event that was found before the watching began.
+    pub(crate) fn show(&mut self, event: &Event, desk: &mut Desk) {
+        self.output_error = self.form.event(event, &mut desk.console).err();
+    }
+
+    /// Sends a prompt and watches until its turn is over.
+    pub(crate) async fn turn(&mut self, prompt: Prompt, desk: &mut Desk) -> Result<Exit, Failure> {
+        self.exit = Exit::Done;
+        self.deadline = None;
+        self.prompt(prompt, desk);
+        self.until_quiet(desk).await
+    }
+
+    /// Watches while a program sends prompts, answers and stops, until its input ends and the
+    /// last turn is over.
+    pub(crate) async fn converse(
+        &mut self,
+        first: Option<Prompt>,
+        desk: &mut Desk,
+    ) -> Result<Exit, Failure> {
+        let mut has_prompted = first.is_some();
+        if let Some(prompt) = first {
+            self.prompt(prompt, desk);
+        }
+        while !self.has_ended_input || self.outstanding > 0 {
+            let before = self.outstanding;
+            self.step(desk).await?;
+            has_prompted |= self.outstanding > before;
+        }
+        if !has_prompted {
+            return Err(Failure::usage("standard input held no prompt"));
+        }
+        self.ended()
+    }
+
+    /// Shows events until one of this kind has come; what does not come soon comes with the next
+    /// turn.
+    pub(crate) async fn until(&mut self, kind: EventKind, desk: &mut Desk) -> Result<(), Failure> {
+        let wait = async {
+            loop {
+                let delivery = self.events.next().await;
+                let is_last = match &delivery {
+                    Some(Delivery::Event(event)) => event.body.kind() == kind,
+                    Some(Delivery::Gap { .. }) => false,
+                    None => true,
+                };
+                self.delivered(delivery, desk)?;
+                if is_last {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::time::timeout(EVENT_WAIT, wait).await.unwrap_or(Ok(()))
+    }
+
+    async fn until_quiet(&mut self, desk: &mut Desk) -> Result<Exit, Failure> {
+        while self.outstanding > 0 {
+            self.step(desk).await?;
+        }
+        self.ended()
+    }
+
+    fn ended(&mut self) -> Result<Exit, Failure> {
+        match self.output_error.take() {
+            // The reader went away: its wish, and the turn's own end says how that went.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(self.exit),
+            Some(error) => Err(Failure::failed(format!("write standard output: {error}"))),
+            None => Ok(self.exit),
+        }
+    }
+
+    fn prompt(&mut self, prompt: Prompt, desk: &mut Desk) {
+        self.outstanding += 1;
+        self.errands.prompt(&self.handle, &self.info.id, prompt);
+        if self.outstanding == 1 {
+            self.form.begin(&mut desk.console);
+        }
+    }
+
+    /// Waits for the next thing of any kind and deals with it.
+    async fn step(&mut self, desk: &mut Desk) -> Result<(), Failure> {
+        let Desk { console, input, stops } = &mut *desk;
+        let asks_person = self.attendance == Attendance::Person && !self.requests.is_empty();
+        let reads_program = self.attendance == Attendance::Program
+            && !self.has_ended_input
+            && self.errands.len() < ERRANDS_MAX;
+        if asks_person && !input.is_waiting() {
+            self.draw_card(console);
+        }
+        let deadline = self.deadline.unwrap_or_else(Instant::now);
+        let ask = match asks_person {
+            true => Ask::Answer("  › ".to_owned()),
+            false => Ask::Line(String::new()),
+        };
+        tokio::select! {
+            biased;
+            _ = stops.next() => self.stop(desk),
+            report = self.errands.next() => self.reported(report, desk),
+            heard = input.next(ask), if asks_person || reads_program => {
+                if asks_person { self.answered(heard, desk) } else { self.ordered(heard, desk) }
+            }
+            delivery = self.events.next() => self.delivered(delivery, desk),
+            () = tokio::time::sleep_until(deadline), if self.deadline.is_some() => {
+                desk.console.say("narthex: the turn did not end in time; leaving it");
+                Err(Failure::stopped())
+            }
+        }
+    }
+
+    /// A first stop ends the turn, a second one the program.
+    fn stop(&mut self, desk: &mut Desk) -> Result<(), Failure> {
+        if self.deadline.is_some() || self.outstanding == 0 {
+            return Err(Failure::stopped());
+        }
+        self.begin_stop(desk);
+        Ok(())
+    }
+
+    fn begin_stop(&mut self, desk: &mut Desk) {
+        self.has_ended_input = true;
+        self.deadline = Some(Instant::now() + STOP_WAIT);
+        self.form.stopping(&mut desk.console);
+        self.errands.interrupt(&self.handle, &self.info.id, true);
+    }
+
+    fn reported(&mut self, report: Report, desk: &mut Desk) -> Result<(), Failure> {
+        match report {
+            Report::Prompt(Err(error)) => {
+                self.outstanding = self.outstanding.saturating_sub(1);
+                let failure = Failure::from(error);
+                if self.attendance != Attendance::Program {
+                    return Err(failure);
+                }
+                self.exit = self.exit.then(failure.exit);
+                self.notice("prompt_refused", &failure.message, desk);
+            }
+            Report::Answer(Err(error)) => {
+                self.notice("answer_refused", &Failure::from(error).message, desk);
+            }
+            Report::Interrupt(Err(error)) => return Err(error.into()),
+            Report::Prompt(Ok(())) | Report::Answer(Ok(())) | Report::Interrupt(Ok(())) => {}
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, delivery: Option<Delivery>, desk: &mut Desk) -> Result<(), Failure> {
+        let event = match delivery {
+            Some(Delivery::Event(event)) => event,
+            Some(Delivery::Gap { dropped }) => {
+                self.notice("gap", &format!("{dropped} events were left out here"), desk);
+                return Ok(());
+            }
+            None => return self.stream_ended(),
+        };
+        if self.output_error.is_none()
+            && let Err(error) = self.form.event(&event, &mut desk.console)
+        {
+            self.output_error = Some(error);
+            if !matches!(event.body, EventBody::Done(_)) && self.deadline.is_none() {
+                self.begin_stop(desk);
+            }
+        }
+        match &event.body {
+            EventBody::PermissionRequest(request) => self.requests.push_back(request.clone()),
+            EventBody::RequestResolved(resolved) => {
+                let was_first =
+                    self.requests.front().is_some_and(|r| r.request_id == resolved.request_id);
+                self.requests.retain(|request| request.request_id != resolved.request_id);
+                if was_first && desk.input.is_waiting() {
+                    self.is_stale = true;
+                    desk.console.say("this was decided meanwhile; press Enter");
+                }
+            }
+            EventBody::Done(done) => {
+                self.form.end(&done.result, &mut desk.console);
+                self.last_result = Some(done.result.clone());
+            }
+            EventBody::PromptFinished(finished) => {
+                self.outstanding = self.outstanding.saturating_sub(1);
+                self.exit = self.exit.then(Exit::of_turn(&finished.result));
+                self.last_result = None;
+                self.requests.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn stream_ended(&mut self) -> Result<(), Failure> {
+        let Some(result) = self.last_result.take().filter(|_| self.outstanding == 1) else {
+            return Err(Failure::failed("the session was closed before its turn ended"));
+        };
+        self.outstanding = 0;
+        self.has_ended_input = true;
+        self.exit = self.exit.then(Exit::of_turn(&result));
+        Ok(())
+    }
+
+    fn draw_card(&mut self, console: &mut Console) {
+        if let Some(request) = self.requests.front() {
+            let card = card::draw(request, console.paint(), console.width());
+            console.say(&card);
+        }
+        console.rest();
+    }
+
+    fn answered(&mut self, heard: Heard, desk: &mut Desk) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_stale) {
+            return Ok(());
+        }
+        let answer = match heard {
+            Heard::Interrupted => return self.stop(desk),
+            Heard::Line(line) => {
+                let Some(request) = self.requests.front() else { return Ok(()) };
+                card::read(&line, request)
+            }
+            Heard::End | Heard::TooLong | Heard::Failed(_) => {
+                Some(Answer::Deny { feedback: None })
+            }
+        };
+        if let Some(answer) = answer
+            && let Some(request) = self.requests.pop_front()
+        {
+            self.errands.answer(&self.handle, &self.info.id, request.request_id, answer);
+        }
+        Ok(())
+    }
+
+    /// Obeys a line of a program. Not the turn but the line fails when it makes no sense.
+    fn ordered(&mut self, heard: Heard, desk: &mut Desk) -> Result<(), Failure> {
+        let order = match heard {
+            Heard::Line(text) if text.trim().is_empty() => return Ok(()),
+            Heard::Line(text) => line::read(&text),
+            Heard::TooLong => Err("the line is longer than 32 MiB".to_owned()),
+            Heard::Failed(error) => {
+                self.has_ended_input = true;
+                Err(format!("read standard input: {error}"))
+            }
+            Heard::End | Heard::Interrupted => {
+                self.has_ended_input = true;
+                return Ok(());
+            }
+        };
+        match order {
+            Ok(Order::Prompt(prompt)) => self.prompt(prompt, desk),
+            Ok(Order::Answer(request, answer)) => {
+                self.errands.answer(&self.handle, &self.info.id, request, answer);
+            }
+            Ok(Order::Interrupt) => {
+                self.errands.interrupt(&self.handle, &self.info.id, false);
+            }
+            Err(problem) => self.notice("invalid_input", &problem, desk),
+        }
+        Ok(())
+    }
+
+    /// Shows a notice of the door's own in the form of the output. It is no event of the log.
+    fn notice(&mut self, code: &str, message: &str, desk: &mut Desk) {
+        let notice = Notice {
+            level: NoticeLevel::Error,
+            code: Some(code.to_owned()),
+            message: message.to_owned(),
+        };
+        let event = Event {
+            body: notice.into(),
+            session_id: self.info.id.clone(),
+            seq: None,
+            frame: FrameId::default(),
+            ts: (self.now)(),
+        };
+        if self.output_error.is_none() {
+            self.output_error = self.form.event(&event, &mut desk.console).err();
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Commands without a turn.
+
+use protocol::{EventKind, FrameId, Seq, Timestamp};
+use runtime_api::LogRow;
+use testkit::fake_handle::{Call, FakeRuntime, session_info};
+
+use crate::stand::*;
+
+fn stored() -> FakeRuntime {
+    FakeRuntime::new()
+        .session(session_info("01kc3v9yq8", "/src/app"))
+        .session(session_info("01kc4other", "/elsewhere"))
+        .rows(vec![LogRow {
+            seq: Seq(1),
+            frame: FrameId(1),
+            at: Timestamp(1_796_000_000_000),
+            kind: EventKind::Notice,
+            body: "{\"level\":\"info\",\"message\":\"hi\"}".to_owned(),
+        }])
+}
+
+#[test]
+fn lists_are_for_people_and_for_programs() {
+    let mut shown = String::new();
+    for args in [
+        &["sessions", "list"][..],
+        &["sessions", "list", "--all"],
+        &["sessions", "list", "--output-format", "json"],
+        &["sessions", "show", "01kc3v9yq8"],
+        &["sessions", "show", "01kc3v9yq8", "--output-format", "json"],
+        &["sessions", "export", "01kc3v9yq8"],
+        &["sessions", "export", "01kc3v9yq8", "--format", "json"],
+        &["sessions", "fork", "01kc3v9yq8", "--until", "3"],
+        &["config", "show"],
+        &["config", "show", "--output-format", "json"],
+        &["config", "path"],
+        &["config", "set", "model", "a/b"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["doctor", "--trust-project"],
+    ] {
+        let outcome = Stand::new(stored()).run(args);
+        shown.push_str(&format!(
+            "$ narthex {}\nexit {}\n{}{}\n",
+            args.join(" "),
+            outcome.code,
+            outcome.out,
+            outcome.err
+        ));
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn an_export_can_be_imported() {
+    let exported = Stand::new(stored()).run(&["sessions", "export", "01kc3v9yq8"]).out;
+    let outcome = Stand::new(FakeRuntime::new()).input(&exported).run(&["sessions", "import", "-"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, "imported\n"));
+    let imported = outcome.runtime.calls().into_iter().find_map(|call| match call {
+        Call::Import(session) => Some((session.info.id.to_string(), session.rows.len())),
+        _ => None,
+    });
+    assert_eq!(imported, Some(("01kc3v9yq8".to_owned(), 1)));
+}
+
+#[test]
+fn a_file_that_is_no_session_is_wrong_usage() {
+    let outcome = Stand::new(FakeRuntime::new()).input("hello").run(&["sessions", "import", "-"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
+    assert!(outcome.err.contains("no header of an exported session"), "{}", outcome.err);
+}
+
+#[test]
+fn only_whole_ids_are_erased() {
+    let outcome = Stand::new(stored()).run(&["sessions", "rm", "01kc3v"]);
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    let outcome = Stand::new(stored()).run(&["sessions", "rm", "01kc3v9yq8"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+}
+
+#[test]
+fn a_key_comes_from_standard_input_and_is_never_shown() {
+    let outcome =
+        Stand::new(FakeRuntime::new()).input("sk-very-secret\n").run(&["login", "anthropic"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, ""), "{outcome:?}");
+    assert!(!outcome.err.contains("sk-very-secret"), "{}", outcome.err);
+    for input in ["", "two words\n"] {
+        let outcome = Stand::new(FakeRuntime::new()).input(input).run(&["login", "anthropic"]);
+        assert_eq!(outcome.code, 2, "{outcome:?}");
+    }
+}
+
+#[test]
+fn scripts_and_pages_come_from_the_grammar() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let outcome = Stand::new(FakeRuntime::new()).run(&["completions", shell]);
+        assert!(outcome.out.contains("narthex"), "{shell}");
+        assert!(outcome.out.contains("sessions"), "{shell}");
+    }
+    let page = Stand::new(FakeRuntime::new()).run(&["man"]).out;
+    assert!(page.starts_with(".ie") && page.contains("EXAMPLES") || page.contains("Examples"));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let outcome = Stand::new(FakeRuntime::new()).run(&["man", "--out", &out]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    for page in ["narthex.1", "narthex-run.1", "narthex-sessions-export.1"] {
+        assert!(folder.path().join(page).is_file(), "{page}");
+    }
+    assert!(!folder.path().join("narthex-internal-schema.1").exists());
+}

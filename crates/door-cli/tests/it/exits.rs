@@ -1,0 +1,174 @@
+//! Exit codes, stops, broken pipes: a failure never ends with 0.
+
+use door_cli::Stop;
+use protocol::event::{DeniedBy, TurnResult};
+use protocol::{RefusalCode, TurnEnd};
+use testkit::fake_handle::{Call, FakeRuntime, Play, session_info};
+
+use crate::stand::*;
+
+fn turn_of(result: TurnResult) -> FakeRuntime {
+    let mut plays = vec![step(1)];
+    plays.extend(ends(result));
+    FakeRuntime::new().turn(plays)
+}
+
+#[test]
+fn every_end_has_its_code_in_every_format() {
+    let table = [
+        (TurnEnd::Completed, 0, 0),
+        (TurnEnd::Completed, 1, 3),
+        (TurnEnd::Interrupted, 0, 130),
+        (TurnEnd::MaxTurns, 0, 4),
+        (TurnEnd::Time, 0, 4),
+        (TurnEnd::Error, 0, 1),
+        (TurnEnd::Denied, 0, 1),
+    ];
+    for (reason, unanswered, code) in table {
+        for format in ["text", "json", "stream-json"] {
+            let result = TurnResult { unanswered, ..result(reason, "so far") };
+            let outcome =
+                Stand::new(turn_of(result)).run(&["run", "--output-format", format, "go"]);
+            assert_eq!(outcome.code, code, "{reason:?} in {format}: {outcome:?}");
+            if code == 1 || code == 4 {
+                assert!(outcome.err.contains("narthex: "), "{format}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failed_turn_says_why_on_standard_error_alone() {
+    let failed = TurnResult {
+        code: Some("unauthorized".to_owned()),
+        message: Some("401: bad key\u{1b}[2J".to_owned()),
+        ..result(TurnEnd::Error, "half")
+    };
+    let outcome = Stand::new(turn_of(failed)).run(&["run", "go"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (1, ""));
+    assert!(outcome.err.contains("narthex: error: 401: bad key␛[2J"), "{}", outcome.err);
+}
+
+#[test]
+fn refusals_end_before_anything_is_printed() {
+    let table = [
+        ("create", RefusalCode::InvalidModel, 2),
+        ("create", RefusalCode::LockedByPolicy, 2),
+        ("create", RefusalCode::Invalid, 2),
+        ("prompt", RefusalCode::TooLarge, 2),
+        ("prompt", RefusalCode::QueueFull, 1),
+    ];
+    for (method, code, exit) in table {
+        let runtime = FakeRuntime::new().refuse(method, code, "no, because");
+        let outcome = Stand::new(runtime).run(&["run", "go"]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (exit, ""), "{method} {code:?}");
+        assert!(outcome.err.contains("narthex: no, because"), "{}", outcome.err);
+    }
+}
+
+#[test]
+fn nothing_to_go_on_with_is_wrong_usage_and_an_owner_is_a_failure() {
+    let outcome = Stand::new(FakeRuntime::new()).run(&["run", "--continue", "go"]);
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    let runtime = FakeRuntime::new().session(session_info("01kc3v9yq8", "/src/app")).refuse(
+        "open",
+        RefusalCode::OwnedElsewhere,
+        "open in process 7",
+    );
+    let outcome = Stand::new(runtime).run(&["run", "--continue", "go"]);
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+}
+
+#[test]
+fn without_a_model_or_a_prompt_nothing_is_asked() {
+    let outcome = Stand::new(FakeRuntime::new()).run(&["run", "--model", "none", "go"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
+    for input in ["", "  \n"] {
+        let outcome = Stand::new(FakeRuntime::new()).input(input).run(&["run"]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
+        assert!(outcome.runtime.calls().is_empty());
+    }
+}
+
+#[test]
+fn one_stop_ends_the_turn_and_shows_its_end() {
+    let mut plays = vec![step(1), delta("on my w"), Play::UntilInterrupt];
+    plays.extend(ends(result(TurnEnd::Interrupted, "on my w")));
+    // The stop must come while the turn runs, so it is sent by a later event: here it waits in
+    // the channel until the session is open, for the door guards its opening with stops too.
+    let runtime = FakeRuntime::new().turn(plays);
+    let outcome = Stand::new(runtime).input("{\"type\":\"prompt\",\"text\":\"go\"}\n{\"type\":\"interrupt\"}\n").run(&[
+        "run",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+    ]);
+    assert_eq!(outcome.code, 130, "{outcome:?}");
+    assert_eq!(outcome.out.matches("\"type\":\"done\"").count(), 1, "{}", outcome.out);
+    assert!(outcome.out.contains("\"reason\":\"interrupted\""), "{}", outcome.out);
+}
+
+#[test]
+fn a_stop_before_the_turn_leaves_with_130() {
+    for stop in [Stop::Interrupt, Stop::Terminate] {
+        let outcome = Stand::new(FakeRuntime::new()).stops(&[stop]).run(&["run", "go"]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (130, ""), "{outcome:?}");
+        assert!(!outcome.runtime.calls().iter().any(|call| matches!(call, Call::Prompt(..))));
+    }
+}
+
+#[test]
+fn a_stream_that_ends_without_an_end_is_a_failure() {
+    let runtime = FakeRuntime::new().turn(vec![step(1), Play::EndStreams]);
+    let outcome = Stand::new(runtime).run(&["run", "go"]);
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(outcome.err.contains("closed before its turn ended"), "{}", outcome.err);
+}
+
+#[test]
+fn a_reader_that_leaves_stops_the_turn() {
+    let mut plays = vec![step(1), delta("a"), Play::UntilInterrupt];
+    plays.extend(ends(result(TurnEnd::Interrupted, "a")));
+    let runtime = FakeRuntime::new().turn(plays);
+    let outcome = Stand::new(runtime).broken_pipe().run(&[
+        "run",
+        "--output-format",
+        "stream-json",
+        "go",
+    ]);
+    assert_eq!(outcome.code, 130, "{outcome:?}");
+    let stopped = |call: &Call| matches!(call, Call::Interrupt(_, true));
+    assert!(outcome.runtime.calls().iter().any(stopped));
+}
+
+#[test]
+fn a_reader_that_leaves_at_the_very_end_changes_nothing() {
+    let runtime = FakeRuntime::new().turn(answer("the answer"));
+    let outcome = Stand::new(runtime).broken_pipe().run(&["run", "go"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+}
+
+#[test]
+fn unanswered_calls_are_explained() {
+    let mut plays = vec![
+        step(1),
+        calls("c1", "write_file", "new.txt"),
+        denies("c1", "write_file", DeniedBy::Nobody, "nobody could be asked"),
+    ];
+    plays.extend(ends(TurnResult { unanswered: 1, ..result(TurnEnd::Completed, "well") }));
+    let outcome = Stand::new(FakeRuntime::new().turn(plays)).run(&["run", "go"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (3, "well\n"));
+    insta::assert_snapshot!(outcome.err);
+}
+
+#[test]
+fn the_runtime_is_always_shut_down() {
+    for runtime in [
+        FakeRuntime::new().turn(answer("fine")),
+        FakeRuntime::new().refuse("create", RefusalCode::Invalid, "no"),
+    ] {
+        let outcome = Stand::new(runtime).run(&["run", "go"]);
+        assert!(matches!(outcome.runtime.calls().last(), Some(Call::Shutdown)), "{outcome:?}");
+    }
+}

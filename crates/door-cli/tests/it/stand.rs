@@ -1,0 +1,346 @@
+//! What the tests share: a machine around a fake runtime, streams in memory, events.
+
+use std::io::{Cursor, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use door_cli::{
+    Check, CheckStatus, DemoProject, Exit, Failure, Globals, House, Machine, Need, SchemaName,
+    Setting, SettingsFile, Stop, Stops, StreamFacts, Streams,
+};
+use protocol::event::{
+    AssistantMessage, DeniedBy, Display, Done, PermissionRequest, PromptFinished, TextDelta,
+    ToolCall, ToolDenied, ToolResult, TurnResult, TurnStart, UsageEvent,
+};
+use protocol::{
+    Block, Effect, MessageId, Mode, PromptId, RequestId, Risk, StopReason, Target, Timestamp,
+    ToolCallId, TurnEnd, Usage,
+};
+use runtime_api::{AgentSettings, Handle};
+use stdx::Secret;
+use testkit::fake_handle::{FakeRuntime, Play};
+
+/// A program whose runtime is a fake.
+pub(crate) struct FakeMachine {
+    runtime: Arc<FakeRuntime>,
+    home: PathBuf,
+    demo: Option<PathBuf>,
+}
+
+impl Machine for FakeMachine {
+    async fn open(&self, globals: &Globals, need: Need) -> Result<House, Failure> {
+        let handle = Handle::new(self.runtime.clone());
+        let model = match (&globals.model, need) {
+            (Some(model), _) if model == "none" => {
+                return Err(Failure::usage("no model to talk to"));
+            }
+            (Some(model), _) => model.clone(),
+            (None, _) => "anthropic/claude-sonnet-4-6".to_owned(),
+        };
+        Ok(House {
+            handle,
+            cwd: "/src/app".to_owned(),
+            model: Some(model),
+            mode: globals.mode.unwrap_or(Mode::Ask),
+            agent: AgentSettings { allow: globals.allow.clone(), ..AgentSettings::default() },
+            home: self.home.clone(),
+            notices: Vec::new(),
+        })
+    }
+
+    fn settings(&self, _: &Globals) -> Result<Vec<Setting>, Failure> {
+        let setting = |key: &str, value: &str| Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            origin: "built in".to_owned(),
+        };
+        Ok(vec![setting("mode", "\"ask\""), setting("model", "")])
+    }
+
+    fn set(&self, _: &Globals, key: &str, _: &str) -> Result<PathBuf, Failure> {
+        if key == "model" {
+            return Ok(PathBuf::from("/home/config.toml"));
+        }
+        Err(Failure::usage(format!("unknown key '{key}'")))
+    }
+
+    fn files(&self, _: &Globals) -> Result<Vec<SettingsFile>, Failure> {
+        let path = PathBuf::from("/home/config.toml");
+        Ok(vec![SettingsFile { layer: "user".to_owned(), path, state: "read".to_owned() }])
+    }
+
+    fn trust(&self, _: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
+        Ok(folder.unwrap_or_default().join(".narthex/config.toml"))
+    }
+
+    fn keep_key(&self, _: &Globals, name: &str, key: Secret<String>) -> Result<PathBuf, Failure> {
+        let path = self.home.join(name);
+        std::fs::write(&path, key.expose()).map_err(|e| Failure::failed(e.to_string()))?;
+        Ok(path)
+    }
+
+    async fn checks(&self, globals: &Globals) -> Vec<Check> {
+        let check = |status, fix: Option<&str>| Check {
+            group: "store".to_owned(),
+            name: "home".to_owned(),
+            status,
+            message: "/home".to_owned(),
+            fix: fix.map(str::to_owned),
+        };
+        let mut checks = vec![check(CheckStatus::Ok, None)];
+        if globals.trust_project {
+            checks.push(check(CheckStatus::Fail, Some("chmod 700 /home")));
+        }
+        checks
+    }
+
+    fn demo(&self) -> Result<DemoProject, Failure> {
+        let folder = self.demo.clone().ok_or_else(|| Failure::failed("no demo here"))?;
+        Ok(DemoProject {
+            folder,
+            files: vec![("slug.sh".to_owned(), "old\n".to_owned())],
+            prompt: "fix it".to_owned(),
+            proof: "test.sh".to_owned(),
+        })
+    }
+
+    fn schema(&self, _: SchemaName) -> String {
+        "{}\n".to_owned()
+    }
+
+    fn now() -> Timestamp {
+        Timestamp(1_796_000_600_000)
+    }
+}
+
+/// A stream in memory; it can break like a pipe whose reader has gone.
+#[derive(Clone, Default)]
+struct Sink {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    breaks: bool,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.breaks {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        self.bytes.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: u8,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) runtime: Arc<FakeRuntime>,
+}
+
+/// A command to run in a stand.
+pub(crate) struct Stand {
+    runtime: FakeRuntime,
+    input: String,
+    facts: StreamFacts,
+    stops: Vec<Stop>,
+    breaks: bool,
+    demo: Option<PathBuf>,
+}
+
+impl Stand {
+    pub(crate) fn new(runtime: FakeRuntime) -> Self {
+        Self {
+            runtime,
+            input: String::new(),
+            facts: StreamFacts::default(),
+            stops: Vec::new(),
+            breaks: false,
+            demo: None,
+        }
+    }
+
+    pub(crate) fn input(mut self, text: &str) -> Self {
+        self.input = text.to_owned();
+        self
+    }
+
+    /// Sits a person at all three streams, without colours so that outputs read well.
+    pub(crate) fn terminal(mut self) -> Self {
+        self.facts = StreamFacts {
+            input_is_terminal: true,
+            out_is_terminal: true,
+            err_is_terminal: true,
+            no_color: true,
+            ..StreamFacts::default()
+        };
+        self
+    }
+
+    pub(crate) fn facts(mut self, facts: StreamFacts) -> Self {
+        self.facts = facts;
+        self
+    }
+
+    pub(crate) fn stops(mut self, stops: &[Stop]) -> Self {
+        self.stops = stops.to_vec();
+        self
+    }
+
+    pub(crate) fn broken_pipe(mut self) -> Self {
+        self.breaks = true;
+        self
+    }
+
+    pub(crate) fn demo(mut self, folder: PathBuf) -> Self {
+        self.demo = Some(folder);
+        self
+    }
+
+    /// Runs a command line, given without the program's name.
+    pub(crate) fn run(self, args: &[&str]) -> Outcome {
+        let words = std::iter::once("narthex").chain(args.iter().copied());
+        let cli = door_cli::parse(words.map(Into::into)).unwrap();
+        let out = Sink { breaks: self.breaks, ..Sink::default() };
+        let err = Sink::default();
+        let streams = Streams {
+            input: Box::new(Cursor::new(self.input.into_bytes())),
+            out: Box::new(out.clone()),
+            err: Box::new(err.clone()),
+            facts: self.facts,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = Arc::new(self.runtime);
+        let machine = FakeMachine {
+            runtime: runtime.clone(),
+            home: folder.path().to_owned(),
+            demo: self.demo,
+        };
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let exit: Exit = tokio.block_on(async {
+            let (sender, stops) = Stops::channel();
+            for stop in self.stops {
+                sender.try_send(stop).unwrap();
+            }
+            door_cli::run(cli, &machine, streams, stops).await
+        });
+        Outcome { code: exit.code(), out: out.text(), err: err.text(), runtime }
+    }
+}
+
+pub(crate) fn step(turn: u32) -> Play {
+    let prompt_id = PromptId::new("prompt1");
+    TurnStart { turn, prompt_id, model: "anthropic/claude-sonnet-4-6".to_owned() }.into()
+}
+
+pub(crate) fn delta(text: &str) -> Play {
+    TextDelta { text: text.to_owned() }.into()
+}
+
+pub(crate) fn says(text: &str, stop_reason: StopReason) -> Play {
+    let content = vec![Block::text(text)];
+    AssistantMessage { message_id: MessageId::new("message1"), content, stop_reason }.into()
+}
+
+fn target(summary: &str, effect: Effect) -> Target {
+    Target { summary: summary.to_owned(), effect, paths: Vec::new() }
+}
+
+pub(crate) fn calls(id: &str, tool: &str, summary: &str) -> Play {
+    ToolCall {
+        tool_call_id: ToolCallId::new(id),
+        tool_name: tool.to_owned(),
+        input: serde_json::Map::new(),
+        target: target(summary, Effect::Execute),
+    }
+    .into()
+}
+
+pub(crate) fn brings(id: &str, tool: &str, is_error: bool, display: Option<Display>) -> Play {
+    ToolResult {
+        tool_call_id: ToolCallId::new(id),
+        tool_name: tool.to_owned(),
+        is_error,
+        output: vec![Block::text("first line\nsecond line")],
+        truncated: false,
+        spill: None,
+        duration_ms: 12,
+        display,
+        files: Vec::new(),
+    }
+    .into()
+}
+
+pub(crate) fn denies(id: &str, tool: &str, by: DeniedBy, reason: &str) -> Play {
+    ToolDenied {
+        tool_call_id: ToolCallId::new(id),
+        tool_name: tool.to_owned(),
+        reason: reason.to_owned(),
+        by,
+    }
+    .into()
+}
+
+pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Play {
+    let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
+    UsageEvent { usage, cost_usd: Some(0.0123) }.into()
+}
+
+pub(crate) fn asks(id: &str, summary: &str) -> Play {
+    let input = serde_json::json!({ "command": summary });
+    PermissionRequest {
+        request_id: RequestId::new(id),
+        tool_call_id: ToolCallId::new("call1"),
+        tool_name: "run_shell".to_owned(),
+        effect: Effect::Execute,
+        target: target(summary, Effect::Execute),
+        input: input.as_object().cloned().unwrap(),
+        suggested_rules: vec!["run_shell(touch *)".to_owned()],
+        risk: Risk::Medium,
+        reason: Some("mode ask".to_owned()),
+        expires_at: None,
+    }
+    .into()
+}
+
+pub(crate) fn result(reason: TurnEnd, text: &str) -> TurnResult {
+    TurnResult {
+        reason,
+        code: None,
+        message: None,
+        usage: Usage { input_tokens: 1200, output_tokens: 34, ..Usage::default() },
+        cost_usd: Some(0.0123),
+        turns: 2,
+        duration_ms: 3400,
+        text: text.to_owned(),
+        unanswered: 0,
+    }
+}
+
+/// The end of a turn: its `done` and the last event of its prompt.
+pub(crate) fn ends(result: TurnResult) -> Vec<Play> {
+    let finished =
+        PromptFinished { prompt_id: PromptId::new("prompt1"), result: result.clone() };
+    vec![Done { result }.into(), finished.into()]
+}
+
+/// A whole turn that says one thing.
+pub(crate) fn answer(text: &str) -> Vec<Play> {
+    let mut plays = vec![step(1), delta(text), says(text, StopReason::EndTurn)];
+    plays.extend(ends(result(TurnEnd::Completed, text)));
+    plays
+}

@@ -1,0 +1,172 @@
+//! The agent beside this process, started when it is first needed and again when it died.
+
+mod link;
+mod process;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::agent::wire::{self, Step};
+use driver_api::{Fault, Output, Process, WorkspaceError};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use self::link::Link;
+use self::process::Pump;
+
+/// How long a command may take to start. It takes a millisecond; a machine that swaps may need
+/// seconds.
+const START_TIME: Duration = Duration::from_secs(30);
+
+/// How long [`Agent::close`] waits. The agent itself gives up after four seconds.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+const ENOENT: i32 = libc::ENOENT;
+
+/// How to start an agent.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// The program and its arguments: `narthex-agent`, or narthex itself with `agent`.
+    pub command: Vec<OsString>,
+}
+
+/// The process that runs commands and owns their trees. A clone is another handle of the same.
+///
+/// When the last handle is dropped, or this process dies in whatever way, the agent ends every
+/// tree and leaves.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    command: Vec<OsString>,
+    link: Mutex<Option<Link>>,
+    is_closed: AtomicBool,
+    tasks: TaskTracker,
+}
+
+impl Agent {
+    /// Makes a handle. Nothing is started yet.
+    pub fn new(options: AgentOptions) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                command: options.command,
+                link: Mutex::new(None),
+                is_closed: AtomicBool::new(false),
+                tasks: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// Starts the process in the background, so that the first command does not wait for it.
+    /// Returns at once; a failure shows with the first command. Outside of a runtime this does
+    /// nothing.
+    pub fn prestart(&self) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let agent = self.clone();
+            self.shared.tasks.spawn(async move {
+                if let Err(error) = agent.link().await {
+                    tracing::warn!(%error, "agent could not be started ahead");
+                }
+            });
+        }
+    }
+
+    /// Ends every tree and waits until the agent has left, for at most five seconds. No command
+    /// can be started afterwards.
+    pub async fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Release);
+        let link = self.shared.link.lock().await.take();
+        if let Some(link) = link
+            && tokio::time::timeout(CLOSE_TIME, link.close()).await.is_err()
+        {
+            tracing::warn!("agent did not leave in time");
+        }
+    }
+
+    /// Returns the process id of the running agent, if there is one.
+    pub async fn pid(&self) -> Option<u32> {
+        self.shared.link.lock().await.as_ref().filter(|link| link.is_alive()).map(Link::pid)
+    }
+
+    /// Starts a command. Its output goes to `output` piece by piece.
+    pub(crate) async fn spawn(
+        &self,
+        spawn: wire::Spawn,
+        output: mpsc::Sender<Output>,
+    ) -> Result<Box<dyn Process>, WorkspaceError> {
+        let program = shown(spawn.argv.first().map_or(b"".as_slice(), Vec::as_slice));
+        let cwd = shown(&spawn.cwd);
+        let (id, requests, events) = self.link().await?.register()?;
+        let mut frame = Vec::new();
+        wire::Request::Spawn(spawn)
+            .encode(id, &mut frame)
+            .map_err(|_| too_long(&program))?;
+        let (pump, process) = Pump::new(id, requests, events, output);
+        let (started, is_started) = oneshot::channel();
+        // Dropping this future from here on drops the process, which ends the tree.
+        let _task = self.shared.tasks.spawn(pump.run(frame, started));
+        match tokio::time::timeout(START_TIME, is_started).await {
+            Ok(Ok(Ok(()))) => Ok(Box::new(process)),
+            Ok(Ok(Err((step, errno)))) => Err(refusal(step, errno, &program, &cwd)),
+            Ok(Err(_)) => Err(Fault::new(format!("agent died while it started {program}")).into()),
+            Err(_) => Err(Fault::new(format!("agent did not start {program} in time")).into()),
+        }
+    }
+
+    async fn link(&self) -> Result<Link, WorkspaceError> {
+        let mut slot = self.shared.link.lock().await;
+        if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        if self.shared.is_closed.load(Ordering::Acquire) {
+            return Err(Fault::new("no command can be started: the agent is closed").into());
+        }
+        if let Some(death) = slot.as_ref().and_then(Link::death) {
+            tracing::warn!(%death, "agent died, starting another");
+        }
+        let link = Link::start(&self.shared.command, &self.shared.tasks).await?;
+        Ok(slot.insert(link).clone())
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn too_long(program: &str) -> WorkspaceError {
+    WorkspaceError::Unfit(format!("the arguments and variables of {program} are too long"))
+}
+
+/// Says why a command does not run, so that nobody takes it for an exit.
+fn refusal(step: Step, errno: i32, program: &str, cwd: &str) -> WorkspaceError {
+    let what = match step {
+        Step::Folder => cwd,
+        Step::Program | Step::Launch => program,
+    };
+    match (step, errno) {
+        (Step::Folder | Step::Program, libc::EACCES | libc::EPERM) => {
+            WorkspaceError::Forbidden(what.to_owned())
+        }
+        (Step::Folder, ENOENT) => WorkspaceError::NotFound(what.to_owned()),
+        (Step::Folder, libc::ENOTDIR) => WorkspaceError::Unfit(format!("{what} is not a folder")),
+        // A script is there, but the program that its first line names is not.
+        (Step::Program, ENOENT) if program.contains('/') && Path::new(program).exists() => {
+            WorkspaceError::NotFound(format!("the interpreter of {what}"))
+        }
+        (Step::Program, ENOENT | libc::ENOTDIR) => WorkspaceError::NotFound(what.to_owned()),
+        (Step::Program, libc::ENOEXEC) => {
+            WorkspaceError::Unfit(format!("{what} is not a program of this machine"))
+        }
+        (Step::Program, libc::E2BIG) => too_long(what),
+        (Step::Folder | Step::Program | Step::Launch, _) => {
+            let source = std::io::Error::from_raw_os_error(errno);
+            Fault::with(format!("start {program} in {cwd}"), source).into()
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask conformance`: other people's clients, servers and models against ours.
+
+use anyhow::{Result, bail};
+
+use crate::house::House;
+use crate::{needs, process, say};
+
+/// The suites: the flag, the folder below `conformance/`.
+const SUITES: &[(&str, &str)] =
+    &[("--clients", "clients"), ("--mock", "third-party-mock"), ("--small-model", "small-model")];
+
+/// Runs one of the suites.
+///
+/// # Errors
+/// When none or an unknown one is named, or it fails.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let names = SUITES.iter().map(|(flag, _)| *flag).collect::<Vec<_>>().join(", ");
+    let Some((flag, rest)) = arguments.split_first() else {
+        bail!("needs one of {names}");
+    };
+    let Some((_, folder)) = SUITES.iter().find(|(name, _)| name == flag) else {
+        bail!("does not know '{flag}': there are {names}");
+    };
+    script(&House::open()?, folder, rest)
+}
+
+/// Lets the official client libraries talk to the scripted model server of the testkit.
+///
+/// # Errors
+/// When a library complains.
+pub(crate) fn clients(house: &House) -> Result<()> {
+    say::step("client libraries", || script(house, "clients", &[]))
+}
+
+/// Runs `conformance/FOLDER/run.py` or `run.sh`, which make the environment that they need.
+fn script(house: &House, folder: &str, arguments: &[String]) -> Result<()> {
+    needs::ensure(&[needs::PYTHON])?;
+    house.build()?;
+    let folder = house.root.join("conformance").join(folder);
+    let mut command = if folder.join("run.py").is_file() {
+        let mut python = process::program("python3");
+        python.arg("-B").arg(folder.join("run.py"));
+        python
+    } else {
+        process::program(folder.join("run.sh"))
+    };
+    command.args(arguments).env("NARTHEX_BIN", house.binary("narthex"));
+    process::run(command.current_dir(&house.root))
+}
