@@ -105,7 +105,7 @@ impl Known {
 }
 
 impl Server {
-    fn new(provider: Provider) -> Result<Self, Error> {
+    fn new(mut provider: Provider) -> Result<Self, Error> {
         let name = &provider.name;
         let bad = |letter: char| letter == '/' || letter.is_whitespace() || letter.is_control();
         if name.is_empty() || name == scripted::NAME || name.contains(bad) {
@@ -117,6 +117,8 @@ impl Server {
         let base = base_url::parse(&provider.base_url)
             .map_err(|reason| Error::BaseUrl { provider: name.clone(), reason })?;
         let headers = headers(&provider)?;
+        // They may hold keys, and only the map marks them as not to be printed.
+        provider.headers.clear();
         Ok(Self { provider, base, headers })
     }
 

@@ -93,7 +93,10 @@ impl Remote {
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Response, ModelError> {
-        let client = self.http.to(&self.url).await.map_err(|error| network(&error.to_string()))?;
+        // Asking again does not bring what this machine lacks.
+        let client = self.http.to(&self.url).await.map_err(|error| {
+            ModelError::new(ModelErrorKind::Rejected, short(&error.to_string()))
+        })?;
         let call = client.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response = call.send().await.map_err(|error| network(&self.describe(error)))?;
         let status = response.status();

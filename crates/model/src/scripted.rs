@@ -29,7 +29,7 @@
 //!
 //! [[scene.step]]
 //! when = { contains = ["slug.sh"], lacks = ["error"], failed = false }
-//! error = { kind = "overloaded", times = 2, message = "busy", retry_after_ms = 9, after_chars = 4 }
+//! error = { kind = "overloaded", times = 2, retry_after_ms = 10, after_chars = 4 }
 //! text = "Sent once the error was raised two times."
 //! ```
 //!
@@ -37,8 +37,9 @@
 //! contain all of `contains` and none of `lacks`; `failed` says whether one of the results may be
 //! an error. Steps are passed in order; one whose `when` does not hold is left out for good. When
 //! no step is left the model says so. `error` fails the call `times` times (default 1) with what
-//! comes of the text before `after_chars`; its kinds are `rate_limited`, `overloaded`,
-//! `unavailable`, `network`, `malformed`, `context_overflow`, `unauthorized`, `rejected`.
+//! comes of the text before `after_chars` (default 0), and may have a `message`; its kinds are
+//! `rate_limited`, `overloaded`, `unavailable`, `network`, `malformed`, `context_overflow`,
+//! `unauthorized`, `rejected`.
 //! A file with one scene may leave `[[scene]]` out and write `[[step]]` at the top.
 
 mod play;

@@ -87,3 +87,13 @@ fn settings_are_checked() {
     bad_header.headers = vec![("a b".into(), "v".into())];
     assert!(refuse(vec![bad_header]).contains("a b of provider x"));
 }
+
+#[test]
+fn nothing_secret_is_printed() {
+    let mut local = provider("x", Wire::OpenaiChat, "http://127.0.0.1:1/v1");
+    local.key = Some(Secret::new("first-secret".into()));
+    local.headers = vec![("x-key".into(), "second-secret".into())];
+    let models = build(Options { providers: vec![local], scenario: None }).unwrap();
+    let printed = format!("{models:?} {:?}", models.resolve("x/m").unwrap());
+    assert!(!printed.contains("secret"), "{printed}");
+}

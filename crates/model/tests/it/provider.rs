@@ -277,3 +277,13 @@ async fn answers_that_are_no_stream() {
     use ModelErrorKind::*;
     assert_eq!(kinds, [RateLimited, Malformed, Network]);
 }
+
+#[tokio::test]
+async fn a_server_without_tls_behind_https_is_a_network_error() {
+    let server = Server::once("200", "", "").await;
+    let url = server.url.replace("http:", "https:");
+    let error = ask(&*model_at(&url, Wire::OpenaiChat)).await.1.unwrap_err();
+    // A machine without any certificates cannot ask at all, and says what to install.
+    let lacks_roots = error.message.contains("ca-certificates");
+    assert!(error.kind == ModelErrorKind::Network || lacks_roots, "{error:?}");
+}
