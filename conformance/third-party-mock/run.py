@@ -24,14 +24,14 @@ MODELS = {
 }
 # Short, so that a provider that never recovers is given up within a test's patience.
 RETRY_BUDGET_MS = 3000
-# What a truthful message about each fault speaks of; one of the words is enough.
-FAULTS = {
-    "ratelimit": ({"rateLimitRate": 1}, ("429", "rate limit")),
-    "server error": ({"dropRate": 1}, ("500", "dropped")),
-    "disconnect": ({"disconnectRate": 1}, ("connect", "closed", "network", "broke")),
-    "malformed": ({"malformedRate": 1}, ("malformed", "stream", "json", "event")),
-}
-SOME = {"rateLimitRate": 0.15, "dropRate": 0.15, "disconnectRate": 0.15, "malformedRate": 0.15}
+# Each fault of the mock, the code that narthex has for it, and a word of a truthful message.
+FAULTS = (
+    ("rateLimitRate", "rate_limited", "429"),
+    ("dropRate", "provider_unavailable", "500"),
+    ("disconnectRate", "network", "connection"),
+    ("malformedRate", "malformed_stream", "stream"),
+)
+OFTEN = 0.15
 UNSTEADY_RUNS = 4
 
 
@@ -113,40 +113,45 @@ def broken_off(wire):
 
 def unmatched(wire):
     """a refusal by the server ends with 1 and its words"""
-    bad(wire.run("nothing that the mock knows"), ("503", "no fixture"))
+    bad(wire.run("nothing that the mock knows"), {"overloaded": "no fixture matched"})
 
 
-def bad(done, words):
+def bad(done, faults):
+    """Checks a failed run: `faults` are the codes that it may have, each with a word."""
     expect(done.code == 1, "it does not end with 1", done)
-    said = (done.out + done.err).lower()
-    expect(any(word in said for word in words), f"the message has none of {words}", done)
     result = done.result()
-    expect(result is None or result.get("reason") != "completed", "it says completed", done)
-    expect(result is None or "<<<" not in str(result.get("text")), "garbage as text", done)
+    expect(result is not None, "the output is no JSON object", done)
+    expect(result.get("reason") == "error", "the reason is not error", done)
+    expect(result.get("code") in faults, f"the code is none of {list(faults)}", done)
+    word = faults[result["code"]]
+    expect(word in done.err and word in result["message"], f"no {word!r} in the message", done)
+    expect(not result.get("text"), "there is a text that no model said", done)
 
 
 def always(wire):
-    """a fault at every request ends with 1 and a truthful message"""
-    for name, (rates, words) in FAULTS.items():
-        wire.mock.fault(**rates)
+    """a fault at every request is retried, then ends with 1 and a truthful message"""
+    for rate, code, word in FAULTS:
+        wire.mock.fault(**{rate: 1})
+        before = len(wire.mock.journal())
         try:
-            bad(wire.run("please greet me"), words)
-        except Failed as failed:
-            raise Failed(f"{name}: {failed}") from None
+            done = wire.run("please greet me")
+            bad(done, {code: word})
+            asked = len(wire.mock.journal()) - before
+            expect(asked > 1, f"asked {asked} times in {RETRY_BUDGET_MS} ms", done)
         finally:
             wire.mock.fault()
 
 
 def sometimes(wire):
     """faults now and then: the right answer in the end, or 1"""
-    wire.mock.fault(**SOME)
+    wire.mock.fault(**{rate: OFTEN for rate, _, _ in FAULTS})
     try:
         for _ in range(UNSTEADY_RUNS):
             done = wire.run("please read the note", budget_ms=20_000)
             if done.code == 0:
                 good(done, "The note says pineapple.")
             else:
-                bad(done, sum((words for _, words in FAULTS.values()), ()))
+                bad(done, {code: word for _, code, word in FAULTS})
     finally:
         wire.mock.fault()
 

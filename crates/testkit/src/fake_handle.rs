@@ -55,6 +55,7 @@ pub enum Call {
 }
 
 /// One piece of a turn's script.
+#[allow(clippy::large_enum_variant, reason = "tests write it by hand, a few at a time")]
 #[derive(Clone, Debug)]
 pub enum Play {
     /// The event goes to every subscriber.
@@ -83,7 +84,7 @@ struct State {
     log: Vec<Event>,
     messages: Vec<Message>,
     exported: Vec<LogRow>,
-    subscribers: Vec<mpsc::Sender<Delivery>>,
+    subscribers: Vec<(SessionId, mpsc::Sender<Delivery>)>,
     refusals: VecDeque<(&'static str, Refusal)>,
     seq: u64,
     prompts: u64,
@@ -201,7 +202,9 @@ impl State {
         };
         self.log.push(event.clone());
         let event = std::sync::Arc::new(event);
-        self.subscribers.retain(|queue| queue.try_send(Delivery::Event(event.clone())).is_ok());
+        self.subscribers.retain(|(watched, queue)| {
+            watched != session || queue.try_send(Delivery::Event(event.clone())).is_ok()
+        });
     }
 
     /// Plays until the script waits for something or ends.
@@ -331,10 +334,11 @@ impl Runtime for FakeRuntime {
             Position::From(seq) => event.seq.is_some_and(|own| own >= seq),
             Position::AfterFrame(frame) => event.seq.is_some() && event.frame > frame,
         };
-        for event in state.log.iter().filter(old) {
+        let own = |event: &&Event| event.session_id == *session;
+        for event in state.log.iter().filter(own).filter(old) {
             drop(sender.try_send(Delivery::Event(std::sync::Arc::new(event.clone()))));
         }
-        state.subscribers.push(sender);
+        state.subscribers.push((session.clone(), sender));
         Ok(Subscription::queue(VecDeque::new(), receiver))
     }
 

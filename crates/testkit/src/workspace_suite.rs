@@ -317,7 +317,8 @@ async fn a_full_queue_makes_the_command_wait(workspace: &dyn Workspace) {
 const STUBBORN: &str = "rm -f pids; say() { echo $BASHPID >> pids; }; \
     (say; exec setsid sleep 9991) & (say; exec nohup sleep 9992 >/dev/null 2>&1) & \
     (say; trap '' TERM INT HUP; sleep 9993; sleep 9994) & \
-    setsid bash -c 'echo $$ >> pids; (echo $BASHPID >> pids; exec setsid sleep 9995) & exec sleep 9996' & \
+    setsid bash -c 'echo $$ >> pids; (echo $BASHPID >> pids; exec setsid sleep 9995) & \
+    exec sleep 9996' & \
     disown -a; while [ $(wc -l < pids) -lt 5 ]; do sleep 0.01; done; ";
 
 async fn assert_gone(workspace: &dyn Workspace, when: &str) {
