@@ -1,36 +1,5 @@
-//! Measures Narthex against a floor in the same run, and prints one table.
-//!
-//! **What**: `cargo xtask bench`. `bench/README.md` says what each row means.
-//! **Knows** the built program from outside, and the SDK for what happens inside one process.
-//! **Never** is part of the product; never compares figures of different runs.
+//! The bench: everything it does is in the library.
 
-mod arguments;
-mod floor;
-mod machine;
-mod measure;
-mod memory;
-mod model_server;
-mod program;
-mod summary;
-mod table;
-mod wire;
-
-use std::process::ExitCode;
-
-use arguments::Task;
-
-fn main() -> ExitCode {
-    let outcome = match arguments::read(std::env::args().skip(1)) {
-        Ok(Task::Help) => table::line(arguments::HELP),
-        Ok(Task::Floor { address, recording }) => floor::run(&address, &recording),
-        Ok(Task::Measure(options)) => measure::run(&options),
-        Err(error) => Err(error),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            table::complain(&format!("bench: {error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> std::process::ExitCode {
+    bench::run(std::env::args().skip(1))
 }

@@ -3,7 +3,7 @@
 mod run;
 mod session;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -66,10 +66,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let narthex = match (options.floor_only, &options.narthex) {
         (true, _) => None,
-        (false, Some(path)) => Some(Subject::Narthex(found(path.clone())?)),
+        (false, Some(path)) => Some(Subject::Narthex(found(path)?)),
         (false, None) => {
             let own = std::env::current_exe().context("find this program")?;
-            Some(Subject::Narthex(found(own.with_file_name("narthex"))?))
+            Some(Subject::Narthex(found(&own.with_file_name("narthex"))?))
         }
     };
     let head = format!(
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     table::print(&head, &rows)
 }
 
-fn found(path: PathBuf) -> Result<PathBuf> {
+fn found(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize().with_context(|| {
         format!("no program at {}: build it with cargo build --release", path.display())
     })?;

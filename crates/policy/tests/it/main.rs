@@ -13,7 +13,7 @@ use policy::{Call, Layer, LayerName, PathUse, Policy, Rule, Verdict};
 use protocol::{Effect, Mode};
 
 /// The working folder of every call here.
-const CWD: &str = "/work/app";
+const CWD: &str = "/srv/app";
 const HOME: &str = "/home/me";
 
 fn rules(texts: &[&str]) -> Vec<Rule> {
@@ -46,7 +46,7 @@ fn shell(command: &str) -> Call<'_> {
 }
 
 fn path(real: &str, is_write: bool) -> PathUse<'_> {
-    PathUse { real: Path::new(real), is_write, is_inside: real.starts_with("/work/app") }
+    PathUse { real: Path::new(real), is_write, is_inside: real.starts_with("/srv/app") }
 }
 
 fn on_path(policy: &Policy, mode: Mode, tool: &str, real: &str) -> Verdict {

@@ -10,11 +10,11 @@ use crate::{allow, call, on_path, path, policy, shell};
 
 #[test]
 fn each_mode_has_its_defaults() {
-    let inside_read = [path("/work/app/a", false)];
-    let inside_write = [path("/work/app/a", true)];
+    let inside_read = [path("/srv/app/a", false)];
+    let inside_write = [path("/srv/app/a", true)];
     let outside_read = [path("/etc/hosts", false)];
     let outside_write = [path("/etc/hosts", true)];
-    let mixed = [path("/work/app/a", true), path("/etc/hosts", true)];
+    let mixed = [path("/srv/app/a", true), path("/etc/hosts", true)];
     let none: [PathUse<'_>; 0] = [];
     let rows: [(&str, Effect, &[PathUse<'_>], [Decision; 4]); 12] = [
         ("read_file", Effect::Read, &inside_read, [Allow, Allow, Allow, Allow]),
@@ -45,7 +45,7 @@ fn each_mode_has_its_defaults() {
 
 #[test]
 fn an_effect_is_never_taken_for_less_than_the_facts() {
-    let written = [path("/work/app/a", true)];
+    let written = [path("/srv/app/a", true)];
     let verdict = policy([]).judge(Mode::Plan, &call("read_file", Effect::Read, &written));
     assert_eq!(verdict.decision, Deny);
     let command = policy::Call { effect: Effect::Read, ..shell("ls") };
@@ -56,7 +56,7 @@ fn an_effect_is_never_taken_for_less_than_the_facts() {
 fn plan_mode_is_not_lifted_by_rules() {
     let policy = policy([allow(LayerName::Flags, &["*", "run_shell", "write_file(**)"])]);
     assert_eq!(policy.judge(Mode::Plan, &shell("touch x")).decision, Deny);
-    let verdict = on_path(&policy, Mode::Plan, "write_file", "/work/app/a");
+    let verdict = on_path(&policy, Mode::Plan, "write_file", "/srv/app/a");
     assert_eq!((verdict.decision, verdict.by), (Deny, DeniedBy::Mode));
     assert_eq!(on_path(&policy, Mode::Plan, "read_file", "/etc/hosts").decision, Allow);
 }

@@ -144,7 +144,7 @@ impl Owned {
 
 fn calls() -> impl Strategy<Value = Owned> {
     let paths =
-        prop::sample::select(vec!["/work/app/src/x", "/work/app/y", "/etc/hosts", "/home/me/x"]);
+        prop::sample::select(vec!["/srv/app/src/x", "/srv/app/y", "/etc/hosts", "/home/me/x"]);
     let file = (
         prop::sample::select(vec!["write_file", "edit_file", "apply_patch", "read_file", "grep"]),
         paths,

@@ -90,22 +90,22 @@ fn file_rules_hold_for_real_paths() {
         deny(User, &["write_file(src/secret)", "read_file(**/.env)"]),
     ]);
     for (tool, real, expected) in [
-        ("write_file", "/work/app/src/a.rs", Allow),
-        ("write_file", "/work/app/b.rs", Ask),
-        ("write_file", "/work/app/src/secret", Deny),
-        ("write_file", "/work/app/src/secret/below", Deny),
+        ("write_file", "/srv/app/src/a.rs", Allow),
+        ("write_file", "/srv/app/b.rs", Ask),
+        ("write_file", "/srv/app/src/secret", Deny),
+        ("write_file", "/srv/app/src/secret/below", Deny),
         // A protected place is protected against every tool that writes …
-        ("edit_file", "/work/app/src/secret", Deny),
-        ("apply_patch", "/work/app/src/secret", Deny),
+        ("edit_file", "/srv/app/src/secret", Deny),
+        ("apply_patch", "/srv/app/src/secret", Deny),
         // … while a permission is for one tool.
-        ("edit_file", "/work/app/src/a.rs", Ask),
+        ("edit_file", "/srv/app/src/a.rs", Ask),
         ("read_file", "/etc/hosts", Allow),
         ("read_file", "/etc/passwd", Ask),
         ("read_file", "/home/me/notes/x", Allow),
         ("read_file", "/home/me/notes/x/y", Ask),
-        ("read_file", "/work/app/deep/.env", Deny),
-        ("grep", "/work/app/deep/.env", Deny),
-        ("read_file", "/work/app/src/secret", Allow),
+        ("read_file", "/srv/app/deep/.env", Deny),
+        ("grep", "/srv/app/deep/.env", Deny),
+        ("read_file", "/srv/app/src/secret", Allow),
     ] {
         let verdict = on_path(&policy, Mode::Ask, tool, real);
         assert_eq!(verdict.decision, expected, "{tool} {real}: {}", verdict.reason);
@@ -115,8 +115,8 @@ fn file_rules_hold_for_real_paths() {
 #[test]
 fn a_patch_needs_every_file_allowed() {
     let policy = policy([allow(User, &["apply_patch(src/**)"])]);
-    let inside = [path("/work/app/src/a", true), path("/work/app/src/b", true)];
-    let mixed = [path("/work/app/src/a", true), path("/work/app/Cargo.toml", true)];
+    let inside = [path("/srv/app/src/a", true), path("/srv/app/src/b", true)];
+    let mixed = [path("/srv/app/src/a", true), path("/srv/app/Cargo.toml", true)];
     let judge = |paths: &[PathUse<'_>]| {
         policy.judge(Mode::Ask, &call("apply_patch", Effect::Write, paths)).decision
     };
@@ -131,7 +131,7 @@ fn a_redirection_writes_a_file() {
     for (command, expected) in [
         ("echo x > secrets/a", Deny),
         ("echo x >> ./src/../secrets/a", Deny),
-        ("echo x &> /work/app/secrets/a", Deny),
+        ("echo x &> /srv/app/secrets/a", Deny),
         ("echo x > Cargo.lock", Ask),
         ("echo x > $FILE", Ask),
         ("echo x > other", Allow),
@@ -165,7 +165,7 @@ fn managed_allow_rules_list_what_may_be_allowed() {
         let verdict = policy.judge(mode, &shell(command));
         assert_eq!(verdict.decision, expected, "{mode} {command}: {}", verdict.reason);
     }
-    let read = on_path(&policy, Mode::Ask, "read_file", "/work/app/a");
+    let read = on_path(&policy, Mode::Ask, "read_file", "/srv/app/a");
     assert_eq!(read.decision, Allow, "a list grants nothing and takes no read away");
     let alone = Policy::default().tighten(allow(Managed, &["*"]));
     assert_eq!(alone.judge(Mode::Ask, &shell("ls")).decision, Ask, "a policy layer grants nothing");
@@ -209,11 +209,11 @@ fn suggestions_for_files() {
     let suggest =
         |tool, paths: &[PathUse<'_>]| Policy::default().suggest(&call(tool, Effect::Write, paths));
     assert_eq!(
-        suggest("write_file", &[path("/work/app/src/a*.rs", true)]),
+        suggest("write_file", &[path("/srv/app/src/a*.rs", true)]),
         [r"write_file(src/a\*.rs)", "write_file(src/**)"]
     );
     assert_eq!(
-        suggest("write_file", &[path("/work/app/a.rs", true)]),
+        suggest("write_file", &[path("/srv/app/a.rs", true)]),
         ["write_file(a.rs)", "write_file(**)"]
     );
     assert_eq!(
@@ -221,7 +221,7 @@ fn suggestions_for_files() {
         ["edit_file(/etc/hosts)", "edit_file(/etc/**)"]
     );
     assert_eq!(
-        suggest("apply_patch", &[path("/work/app/x/a", true), path("/work/app/x/y/b", true)]),
+        suggest("apply_patch", &[path("/srv/app/x/a", true), path("/srv/app/x/y/b", true)]),
         ["apply_patch(x/**)"]
     );
     assert_eq!(Policy::default().suggest(&call("todos", Effect::Read, &[])), ["todos"]);
@@ -239,7 +239,7 @@ fn risks_are_told_apart() {
     assert_eq!(of("$X"), Risk::High);
     let outside = [path("/etc/hosts", true)];
     assert_eq!(risk(&call("write_file", Effect::Write, &outside)), Risk::High);
-    let inside = [path("/work/app/a", true)];
+    let inside = [path("/srv/app/a", true)];
     assert_eq!(risk(&call("write_file", Effect::Write, &inside)), Risk::Low);
 }
 
