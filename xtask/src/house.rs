@@ -67,12 +67,14 @@ impl House {
         self.target_directory.join("debug").join(name)
     }
 
-    /// Builds `narthex` and `narthex-agent` in the dev profile, as the default members say.
+    /// Builds `narthex` and `narthex-agent` in the dev profile. The whole workspace is named, so
+    /// that dependencies have the features they have in tests and are compiled once for both.
     ///
     /// # Errors
     /// When they do not build.
     pub(crate) fn build(&self) -> Result<()> {
-        process::run(process::cargo().arg("build").arg("--bins").current_dir(&self.root))
+        let words = ["build", "--workspace", "--bins"];
+        process::run(process::cargo().args(words).current_dir(&self.root))
     }
 
     /// Returns a path as it stands in the repository, with forward slashes.

@@ -19,8 +19,10 @@ use crate::tree::Stat;
 
 const PREFIX: &str = "narthex-agent-";
 
-/// How often and after what pause to try to remove a group whose processes are just dying.
+/// How often to try to remove a group whose processes are just dying: a tenth of a second in all.
 const REMOVE_TRIES: usize = 20;
+
+/// A killed process is gone within a few milliseconds.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// How deep groups are removed: an agent in a command of an agent, a few times over.
@@ -44,7 +46,11 @@ struct Name {
 impl Name {
     fn of_self() -> Option<Self> {
         let pid = getpid();
-        Some(Self { namespace: namespace()?, pid: pid.as_raw_pid(), started: Stat::of(pid)?.started })
+        Some(Self {
+            namespace: namespace()?,
+            pid: pid.as_raw_pid(),
+            started: Stat::of(pid)?.started,
+        })
     }
 
     fn parse(name: &str) -> Option<Self> {

@@ -291,10 +291,20 @@ impl Keeper {
     fn end_orphans(&mut self) {
         let Some(since) = self.orphans else { return };
         self.reap();
-        let minders = self.minders();
-        if since.elapsed() < ORPHAN_TIME && !self.tree.members(&minders).is_empty() {
-            self.tree.kill_round(&minders);
-            return;
+        if since.elapsed() < ORPHAN_TIME {
+            // A dying process closes its sockets before its children get another parent. They
+            // have it when its exit can be taken, and not surely before.
+            let is_dying = |command: &Command| {
+                command.stage == Stage::Orphaned && command.minder.pid.is_some()
+            };
+            if self.commands.values().any(is_dying) {
+                return;
+            }
+            let minders = self.minders();
+            if !self.tree.members(&minders).is_empty() {
+                self.tree.kill_round(&minders);
+                return;
+            }
         }
         self.orphans = None;
         for command in self.commands.values_mut() {

@@ -113,9 +113,7 @@ fn wait_for_spawn(control: &OwnedFd, inbox: &mut Inbox) -> io::Result<Option<(u3
 
 fn start(spawn: &Spawn, ends: &Ends) -> Result<Pid, (Step, i32)> {
     let at = |step| {
-        move |error: io::Error| {
-            (step, error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))
-        }
+        move |error: io::Error| (step, error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))
     };
     let name = spawn.argv.first().map_or(b"".as_slice(), Vec::as_slice);
     let argv = strings(&spawn.argv).map_err(at(Step::Program))?;
@@ -159,6 +157,8 @@ struct Watch {
 impl Watch {
     /// Returns when no descendant exists any more, or none that can be ended.
     fn until_gone(&mut self) -> Ended {
+        // A kill may have come together with the command.
+        self.obey();
         loop {
             sys::drain_signals(&self.signals);
             let is_gone = self.reap_all();
@@ -244,31 +244,37 @@ impl Watch {
 
     fn hear(&mut self) {
         let read = self.control.as_ref().map(|control| self.inbox.fill(control));
+        self.obey();
+        if self.control.is_some() && !matches!(read, Some(Ok(1..))) {
+            self.orphan();
+        }
+    }
+
+    /// Does what the frames that are here already ask for.
+    fn obey(&mut self) {
         let mut grace = None;
         loop {
             match self.inbox.next() {
                 Ok(Some(frame)) => {
                     let request = Request::decode(frame.header.kind, frame.payload);
                     if let Ok(Request::Kill { grace_ms }) = request {
-                        grace = Some(Duration::from_millis(u64::from(grace_ms)));
+                        let asked = Duration::from_millis(u64::from(grace_ms));
+                        grace = Some(grace.map_or(asked, |earlier: Duration| earlier.min(asked)));
                     }
                 }
                 Ok(None) => break,
-                Err(_) => {
-                    self.control = None;
-                    break;
-                }
+                Err(_) => return self.orphan(),
             }
-        }
-        if !matches!(read, Some(Ok(1..))) {
-            self.control = None;
-        }
-        if self.control.is_none() {
-            grace = Some(ORPHAN_GRACE);
         }
         if let Some(grace) = grace {
             self.kill(grace);
         }
+    }
+
+    /// The agent is gone: nobody is left to report to.
+    fn orphan(&mut self) {
+        self.control = None;
+        self.kill(ORPHAN_GRACE);
     }
 
     fn kill(&mut self, grace: Duration) {

@@ -29,7 +29,8 @@ pub(crate) fn find(name: &[u8], env: &[Vec<u8>]) -> io::Result<CString> {
         match check(&file) {
             Ok(()) => return Ok(CString::new(file.into_os_string().into_vec())?),
             // A file that may not be executed is the better reason, should nothing else be found.
-            Err(Errno::ACCESS) => failure = Errno::ACCESS,
+            // A folder of PATH that may not be entered is no reason.
+            Err(Errno::ACCESS) if file.exists() => failure = Errno::ACCESS,
             Err(_) => {}
         }
     }

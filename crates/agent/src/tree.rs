@@ -92,11 +92,8 @@ impl Tree {
     pub(crate) fn kill_round(&self, skip: &[Pid]) {
         let mut stopped = Vec::new();
         for _ in 0..STOP_PASSES {
-            let fresh: Vec<Member> = self
-                .members(skip)
-                .into_iter()
-                .filter(|member| !stopped.contains(member))
-                .collect();
+            let fresh: Vec<Member> =
+                self.members(skip).into_iter().filter(|member| !stopped.contains(member)).collect();
             if fresh.is_empty() {
                 break;
             }

@@ -213,7 +213,8 @@ async fn models(settings: &Settings) -> Vec<Check> {
             ok("models", "new sessions", format!("{} ({origin})", choice.model))
         }
         Err(failure) => {
-            let first = failure.message.lines().next().unwrap_or_default().to_owned();
+            let (first, _) = failure.message.split_once(". ").unwrap_or((&failure.message, ""));
+            let first = first.lines().next().unwrap_or_default();
             let fix = "export ANTHROPIC_API_KEY=…, or narthex login anthropic, or narthex config \
                        set model PROVIDER/MODEL, or start Ollama; narthex demo needs none of them";
             fail("models", "new sessions", first, fix)

@@ -17,9 +17,8 @@ use crate::settings::Level;
 pub(crate) fn start(home: &Path, level: Level) -> Result<(), Failure> {
     let folder = home.join("logs");
     let path = folder.join("narthex.log");
-    let problem = |error: std::io::Error| {
-        Failure::usage(format!("open log {}: {error}", path.display()))
-    };
+    let problem =
+        |error: std::io::Error| Failure::usage(format!("open log {}: {error}", path.display()));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(problem)?;
     let file =
         OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(problem)?;

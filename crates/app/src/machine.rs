@@ -132,9 +132,9 @@ fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failur
     let mut roots = Vec::new();
     for root in &globals.add_root {
         let path = settings.places.launched_in.join(root);
-        let real = path.canonicalize().map_err(|error| {
-            Failure::usage(format!("--add-root {}: {error}", path.display()))
-        })?;
+        let real = path
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("--add-root {}: {error}", path.display())))?;
         if !real.is_dir() {
             return Err(Failure::usage(format!("--add-root {} is no folder", real.display())));
         }

@@ -149,7 +149,8 @@ mod tests {
     fn settings(variables: &[(&str, &str)]) -> Settings {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home").display().to_string();
-        let variables: Vec<_> = variables.iter().copied().chain([("NARTHEX_HOME", &*home)]).collect();
+        let variables: Vec<_> =
+            variables.iter().copied().chain([("NARTHEX_HOME", &*home)]).collect();
         let environment = Environment::new(folder.path(), &variables);
         let globals = Globals::default();
         Settings::load(Want { globals: &globals, environment: &environment }).unwrap()

@@ -83,7 +83,8 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "TEXT")]
     pub append_system_prompt: Option<String>,
     /// How many steps a turn may take
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
     /// A further folder that tools may use
     #[arg(long, global = true, value_name = "DIR", action = ArgAction::Append)]

@@ -107,17 +107,13 @@ mod tests {
 
     use super::*;
 
-    fn request(tool: &str, summary: &str, input: Value) -> PermissionRequest {
+    fn request(tool: &str, summary: &str, input: &Value) -> PermissionRequest {
         PermissionRequest {
             request_id: RequestId::new("req1"),
             tool_call_id: ToolCallId::new("call1"),
             tool_name: tool.to_owned(),
             effect: Effect::Execute,
-            target: Target {
-                summary: summary.to_owned(),
-                effect: Effect::Execute,
-                paths: vec![],
-            },
+            target: Target { summary: summary.to_owned(), effect: Effect::Execute, paths: vec![] },
             input: input.as_object().cloned().unwrap_or_default(),
             suggested_rules: vec!["run_shell(cargo test *)".to_owned()],
             risk: Risk::Medium,
@@ -129,7 +125,7 @@ mod tests {
     #[test]
     fn a_card_shows_command_reason_and_rule() {
         let command = "cargo test\u{1b}[8m --all";
-        let asked = request("run_shell", command, json!({"command": command, "timeout_ms": 5000}));
+        let asked = request("run_shell", command, &json!({"command": command, "timeout_ms": 5000}));
         insta::assert_snapshot!(draw(&asked, Paint::off(), 80), @r"
         ? run_shell · execute · medium risk
             cargo test␛[8m --all
@@ -142,7 +138,7 @@ mod tests {
     #[test]
     fn a_card_shows_edits_as_a_diff() {
         let input = json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]});
-        let asked = request("edit_file", "a.txt", input);
+        let asked = request("edit_file", "a.txt", &input);
         insta::assert_snapshot!(draw(&asked, Paint::off(), 80), @r"
         ? edit_file · execute · medium risk
             a.txt
@@ -158,7 +154,7 @@ mod tests {
 
     #[test]
     fn words_are_a_denial_with_feedback() {
-        let asked = request("run_shell", "ls", json!({"command": "ls"}));
+        let asked = request("run_shell", "ls", &json!({"command": "ls"}));
         let rule = Some("run_shell(cargo test *)".to_owned());
         let table = [
             ("y", Some(Answer::AllowOnce)),

@@ -61,16 +61,14 @@ async fn talk<M: Machine>(
     let need = if is_new { Need::NewSession } else { Need::StoredSessions };
     let house = session::house(room, globals, need).await?;
     let is_edited = is_person && facts.has_line_editor;
-    let _kept = is_edited.then(Kept::new);
+    let _kept = is_edited.then(Kept::around_editor);
     if is_edited {
         room.desk.input = Input::editor(Some(house.home.join("history")));
     }
-    if is_person {
-        if which == Which::Newest {
-            match picker::pick(room, &house).await? {
-                Some(id) => which = Which::Id(id),
-                None => return Ok(Exit::Done),
-            }
+    if is_person && which == Which::Newest {
+        match picker::pick(room, &house).await? {
+            Some(id) => which = Which::Id(id),
+            None => return Ok(Exit::Done),
         }
     }
     let attendance = if is_person { Attendance::Person } else { Attendance::Nobody };

@@ -92,8 +92,7 @@ fn conclude<M>(
         .iter()
         .filter_map(|(name, old)| {
             let path = project.folder.join(name);
-            let is_small =
-                std::fs::metadata(&path).is_ok_and(|stat| stat.len() <= FILE_BYTES_MAX);
+            let is_small = std::fs::metadata(&path).is_ok_and(|stat| stat.len() <= FILE_BYTES_MAX);
             let new = if is_small { std::fs::read_to_string(&path).ok()? } else { return None };
             (new != *old).then(|| diff::between(name, old, &new))
         })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
+use rustyline::{Behavior, Config, Editor};
 
 use crate::input::{Ask, Heard};
 
@@ -35,6 +35,8 @@ fn open(history: Option<&Path>) -> rustyline::Result<Editor<(), FileHistory>> {
         .max_history_size(HISTORY_LINES_MAX)?
         .history_ignore_dups(true)?
         .history_ignore_space(true)
+        // Standard output may be a pipe for the answer; the question belongs to the terminal.
+        .behavior(Behavior::PreferTerm)
         .build();
     let mut editor = Editor::with_config(config)?;
     if let Some(path) = history {

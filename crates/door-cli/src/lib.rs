@@ -42,8 +42,6 @@ pub use args::{
 pub use console::StreamFacts;
 pub use door::{Streams, run};
 pub use exit::{Exit, Failure};
-pub use machine::{
-    Check, CheckStatus, DemoProject, House, Machine, Need, Setting, SettingsFile,
-};
+pub use machine::{Check, CheckStatus, DemoProject, House, Machine, Need, Setting, SettingsFile};
 pub use stops::{STOPS_WAITING, Stop, Stops};
 pub use terminal::terminal_width;

@@ -105,10 +105,13 @@ mod tests {
     fn every_kind_of_line_is_understood() {
         let table = [
             r#"{"type":"prompt","text":"hi"}"#,
-            r#"{"type":"prompt","text":"look","attachments":[{"type":"image","mimeType":"image/png","data":"aGk="}]}"#,
+            concat!(
+                r#"{"type":"prompt","text":"look","attachments":"#,
+                r#"[{"type":"image","mimeType":"image/png","data":"aGk="}]}"#
+            ),
             r#"{"type":"answer","requestId":"r1","answer":"allow_once"}"#,
             r#"{"type":"answer","requestId":"r1","answer":{"answer":"deny","feedback":"no"}}"#,
-            r#"{"type":"answer","requestId":"r1","answer":{"answer":"allow_always","rule":"a(b)"}}"#,
+            r#"{"type":"answer","requestId":"r","answer":{"answer":"allow_always","rule":"a(b)"}}"#,
             r#"{"type":"interrupt"}"#,
         ];
         let read: Vec<_> = table.iter().map(|text| read(text).unwrap()).collect();

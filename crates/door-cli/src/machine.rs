@@ -109,11 +109,7 @@ pub struct DemoProject {
 /// The program around the door.
 pub trait Machine {
     /// Reads the settings and builds the runtime.
-    fn open(
-        &self,
-        globals: &Globals,
-        need: Need,
-    ) -> impl Future<Output = Result<House, Failure>>;
+    fn open(&self, globals: &Globals, need: Need) -> impl Future<Output = Result<House, Failure>>;
 
     /// Lists every setting with its origin.
     ///

@@ -38,8 +38,7 @@ pub(crate) async fn run<M: Machine>(
             None if images.is_empty() => None,
             None => return Err(Failure::usage("--image needs a PROMPT argument here")),
         };
-        let (mut watch, _) =
-            session::open(room, globals, which, form, Attendance::Program).await?;
+        let (mut watch, _) = session::open(room, globals, which, form, Attendance::Program).await?;
         return watch.converse(first, &mut room.desk).await;
     }
     let text = prompt_text(prompt, &mut room.desk).await?;
@@ -50,7 +49,7 @@ pub(crate) async fn run<M: Machine>(
         Attendance::Nobody
     };
     let is_edited = attendance == Attendance::Person && facts.has_line_editor;
-    let _kept = is_edited.then(Kept::new);
+    let _kept = is_edited.then(Kept::around_editor);
     if is_edited {
         room.desk.input = Input::editor(None);
     }

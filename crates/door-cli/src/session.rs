@@ -55,10 +55,8 @@ pub(crate) async fn open_in<M: Machine>(
     which: Which,
     (form, attendance): (Form, Attendance),
 ) -> Result<Watch, Failure> {
-    let agent = AgentSettings {
-        is_attended: attendance != Attendance::Nobody,
-        ..house.agent.clone()
-    };
+    let agent =
+        AgentSettings { is_attended: attendance != Attendance::Nobody, ..house.agent.clone() };
     match which {
         Which::New => create(room, house, agent, (form, attendance)).await,
         Which::Newest => {
@@ -108,8 +106,7 @@ pub(crate) async fn create<M>(
     let stops = &mut room.desk.stops;
     let info = stops.guard(handle.create(session)).await?;
     let from = Position::From(Seq(1));
-    let events =
-        stops.guard(handle.subscribe(&info.id, from, Overflow::Pace(PACE))).await?;
+    let events = stops.guard(handle.subscribe(&info.id, from, Overflow::Pace(PACE))).await?;
     Ok(Watch::new(handle, info, events, form, (attendance, room.now)))
 }
 
@@ -140,8 +137,7 @@ async fn reopen<M>(
         true => Some(stops.guard(start_of(&handle, &info)).await?),
         false => None,
     };
-    let events =
-        stops.guard(handle.subscribe(&id, Position::Live, Overflow::Pace(PACE))).await?;
+    let events = stops.guard(handle.subscribe(&id, Position::Live, Overflow::Pace(PACE))).await?;
     let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
     if let Some(event) = start {
         watch.show(&event, &mut room.desk);
@@ -172,9 +168,8 @@ pub(crate) async fn find(handle: &Handle, given: &str) -> Result<SessionId, Fail
         Err(Error::Refusal(refusal)) if refusal.code == RefusalCode::SessionNotFound => refusal,
         Err(error) => return Err(error.into()),
     };
-    let all = handle
-        .list(SessionFilter { cwd: None, before: None, limit: SESSIONS_SEARCHED })
-        .await?;
+    let all =
+        handle.list(SessionFilter { cwd: None, before: None, limit: SESSIONS_SEARCHED }).await?;
     let mut like = all.into_iter().filter(|info| info.id.as_str().starts_with(given));
     match (given.is_empty(), like.next(), like.next()) {
         (false, Some(info), None) => Ok(info.id),

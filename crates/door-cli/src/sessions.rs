@@ -137,11 +137,7 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 }
 
 /// Tells which session came of a copy: the id alone, so that scripts can take it.
-fn tell(
-    info: &SessionInfo,
-    format: ListFormat,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
+fn tell(info: &SessionInfo, format: ListFormat, console: &mut Console) -> Result<Exit, Failure> {
     match format {
         ListFormat::Text => print(console, &format!("{}\n", info.id)),
         ListFormat::Json => print_foreign(console, &format!("{}\n", file::info_to_json(info))),

@@ -1,12 +1,18 @@
 //! The settings of the terminal: kept, so that a way out in the middle of a question leaves the
 //! terminal as it was found; without echo while a secret is typed.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
+/// Ends the mode in which a line editor is told where pasted text begins and ends.
+const PASTE_OFF: &[u8] = b"\x1b[?2004l";
+
 /// Puts the terminal's settings back when it is dropped.
-pub(crate) struct Kept(Option<Termios>);
+pub(crate) struct Kept {
+    settings: Option<Termios>,
+    is_edited: bool,
+}
 
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -17,15 +23,25 @@ impl std::fmt::Debug for Kept {
 impl Kept {
     /// Keeps the settings of the terminal at standard input, where there is one.
     pub(crate) fn new() -> Self {
-        Self(tcgetattr(io::stdin()).ok())
+        Self { settings: tcgetattr(io::stdin()).ok(), is_edited: false }
+    }
+
+    /// Keeps them while a line editor is at work.
+    pub(crate) fn around_editor() -> Self {
+        let mut kept = Self::new();
+        kept.is_edited = true;
+        kept
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some(settings) = &self.0 {
+        if let Some(settings) = &self.settings {
             // At the end of the program nobody is left to tell.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
+        }
+        if self.is_edited {
+            drop(io::stderr().write_all(PASTE_OFF));
         }
     }
 }

@@ -174,7 +174,10 @@ impl Watch {
     /// Waits for the next thing of any kind and deals with it.
     async fn step(&mut self, desk: &mut Desk) -> Result<(), Failure> {
         let Desk { console, input, stops } = &mut *desk;
-        let asks_person = self.attendance == Attendance::Person && !self.requests.is_empty();
+        // What waits for an answer while the turn is being stopped is settled by the stop.
+        let asks_person = self.attendance == Attendance::Person
+            && !self.requests.is_empty()
+            && self.deadline.is_none();
         let reads_program = self.attendance == Attendance::Program
             && !self.has_ended_input
             && self.errands.len() < ERRANDS_MAX;
@@ -308,9 +311,7 @@ impl Watch {
                 let Some(request) = self.requests.front() else { return Ok(()) };
                 card::read(&line, request)
             }
-            Heard::End | Heard::TooLong | Heard::Failed(_) => {
-                Some(Answer::Deny { feedback: None })
-            }
+            Heard::End | Heard::TooLong | Heard::Failed(_) => Some(Answer::Deny { feedback: None }),
         };
         if let Some(answer) = answer
             && let Some(request) = self.requests.pop_front()

@@ -142,6 +142,7 @@ pub struct Exit {
 pub trait Process: Send + Sync + Debug {
     /// Waits for the end. When this returns the whole tree is gone, whatever it did to get away
     /// (`setsid`, `disown`, ignored signals), and its output has been sent.
+    /// Cancel-safe: it may be called again after its future was dropped.
     ///
     /// # Errors
     /// A fault when the process cannot be watched any more; its tree is ended all the same.

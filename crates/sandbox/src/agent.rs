@@ -104,9 +104,7 @@ impl Agent {
         let cwd = shown(&spawn.cwd);
         let (id, requests, events) = self.link().await?.register()?;
         let mut frame = Vec::new();
-        wire::Request::Spawn(spawn)
-            .encode(id, &mut frame)
-            .map_err(|_| too_long(&program))?;
+        wire::Request::Spawn(spawn).encode(id, &mut frame).map_err(|_| too_long(&program))?;
         let (pump, process) = Pump::new(id, requests, events, output);
         let (started, is_started) = oneshot::channel();
         // Dropping this future from here on drops the process, which ends the tree.

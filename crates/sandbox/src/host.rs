@@ -49,10 +49,11 @@ pub struct HostOptions {
 /// [`WorkspaceError::NotFound`], [`WorkspaceError::Unfit`] or [`WorkspaceError::Forbidden`] when
 /// the working folder or a root is not a folder that can be entered.
 pub fn host(options: HostOptions, agent: Agent) -> Result<Arc<dyn Workspace>, WorkspaceError> {
-    let cwd = real_folder(&options.cwd)?;
+    let HostOptions { cwd, roots: named, env } = options;
+    let cwd = real_folder(&cwd)?;
     let mut roots = Vec::new();
-    for root in &options.roots {
-        let root = real_folder(root)?;
+    for root in named {
+        let root = real_folder(&root)?;
         if !roots.contains(&root) {
             roots.push(root);
         }
@@ -62,7 +63,7 @@ pub fn host(options: HostOptions, agent: Agent) -> Result<Arc<dyn Workspace>, Wo
         Some(place) => roots.get_mut(..=place).unwrap_or_default().rotate_right(1),
         None => roots.insert(0, cwd.clone()),
     }
-    let environment = Environment::new(std::env::vars_os(), &options.env);
+    let environment = Environment::new(std::env::vars_os(), env);
     let home = environment.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let locator = Arc::new(Locator { cwd, roots, home });
     Ok(Arc::new(Host { locator, environment, agent }))

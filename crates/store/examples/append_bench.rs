@@ -144,7 +144,12 @@ async fn many(folder: &Path) {
     let size = std::fs::metadata(folder.join("sessions.db")).unwrap().len() as f64;
     let events = 6400.0 * 4.0;
     let json = events * BODY as f64;
-    println!("{:<44} {:>11.1} B ({:.3} of body)", "  per event on disk", size / events, size / json);
+    println!(
+        "{:<44} {:>11.1} B ({:.3} of body)",
+        "  per event on disk",
+        size / events,
+        size / json
+    );
 }
 
 async fn replay(folder: &Path) {

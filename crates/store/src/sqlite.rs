@@ -30,7 +30,7 @@ use crate::ownership::Ownership;
 use crate::row::{INLINE_BYTES_MAX, StoredRow};
 use fault::{Damage, fault};
 use read::Readers;
-use schema::State;
+use schema::{SCHEMA, State};
 use writer::{Job, QUEUE_LEN, Shared, Work, Writer};
 
 /// A snapshot of more bytes is refused: a state is an index of a log, not its texts.
@@ -75,10 +75,10 @@ async fn open_writer(shared: &Shared) -> Result<(SqliteConnection, Vec<String>),
     loop {
         let opened = connect::writer(path).await;
         let why = match opened {
-            Ok(mut connection) => match schema::inspect(&mut connection, path).await? {
+            Ok(mut connection) => match SCHEMA.inspect(&mut connection, path).await? {
                 State::Current => return Ok((connection, notices)),
                 State::Old(_) => {
-                    schema::migrate(&mut connection, path).await?;
+                    SCHEMA.migrate(&mut connection, path).await?;
                     return Ok((connection, notices));
                 }
                 State::Damaged(why) => {

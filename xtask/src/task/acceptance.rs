@@ -103,10 +103,14 @@ impl Suite<'_> {
             if reason.is_empty() {
                 bail!("{LEFT_OUT}: {id} has no reason: write `{id} # why`");
             }
-            if !there.contains(id) {
+            // A name without brackets stands for every case of the test.
+            let cases = format!("{id}[");
+            let before = ids.len();
+            let is_meant = |test: &&&str| **test == id || test.starts_with(&cases);
+            ids.extend(there.iter().filter(is_meant).map(|test| (*test).to_owned()));
+            if ids.len() == before {
                 bail!("{LEFT_OUT}: there is no test {id}: take the line out");
             }
-            ids.push(id.to_owned());
         }
         Ok(ids)
     }

@@ -21,7 +21,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let Some((_, folder)) = SUITES.iter().find(|(name, _)| name == flag) else {
         bail!("does not know '{flag}': there are {names}");
     };
-    script(&House::open()?, folder, rest)
+    let house = House::open()?;
+    house.build()?;
+    script(&house, folder, rest)
 }
 
 /// Lets the official client libraries talk to the scripted model server of the testkit.
@@ -35,7 +37,6 @@ pub(crate) fn clients(house: &House) -> Result<()> {
 /// Runs `conformance/FOLDER/run.py` or `run.sh`, which make the environment that they need.
 fn script(house: &House, folder: &str, arguments: &[String]) -> Result<()> {
     needs::ensure(&[needs::PYTHON])?;
-    house.build()?;
     let folder = house.root.join("conformance").join(folder);
     let mut command = if folder.join("run.py").is_file() {
         let mut python = process::program("python3");

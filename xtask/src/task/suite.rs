@@ -18,17 +18,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let house = House::open()?;
     say::line("This checks for git, bash, a C compiler and python3, and installs what is missing");
-    say::line("(with apt-get, on Debian as root; elsewhere it says what to install); builds the");
-    say::line("programs; runs every test of the workspace; then lets the official client");
-    say::line("libraries of three providers talk to the scripted model server, in an environment");
-    say::line("of its own under .venv/ (left out with --quick).\n");
+    say::line("(with apt-get, on Debian as root; elsewhere it says what to install); builds and");
+    say::line("runs every test of the workspace; then lets the official client libraries of three");
+    say::line("providers talk to the scripted model server, in a Python environment of its own");
+    say::line("under .venv/ (left out with --quick).\n");
     let mut needed = vec![needs::GIT, needs::BASH, needs::COMPILER];
     if !is_quick {
         needed.push(needs::PYTHON);
     }
     needs::ensure(&needed)?;
-    // Tests that start the program find it, and the agent beside it, where cargo built them.
-    say::step("build the programs", || house.build())?;
     say::step("tests of the workspace", || workspace(&house))?;
     if !is_quick {
         conformance::clients(&house)?;

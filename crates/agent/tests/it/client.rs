@@ -34,8 +34,14 @@ impl Client {
             .stdin(Stdio::from(OwnedFd::from(far)))
             .spawn()
             .unwrap();
-        let mut client =
-            Self { stream: near, agent, bytes: Vec::new(), start: 0, early: HashMap::new(), last_id: 0 };
+        let mut client = Self {
+            stream: near,
+            agent,
+            bytes: Vec::new(),
+            start: 0,
+            early: HashMap::new(),
+            last_id: 0,
+        };
         assert_eq!(client.next(0), Reply::Hello { version: VERSION });
         client
     }
@@ -195,8 +201,8 @@ impl Tree {
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).into_owned();
             let words: Vec<&str> = line.split('\0').collect();
-            let is_own =
-                words[0].ends_with("sleep") && words.get(1).is_some_and(|w| w.starts_with(&self.mark));
+            let is_own = words[0].ends_with("sleep")
+                && words.get(1).is_some_and(|w| w.starts_with(&self.mark));
             if is_own {
                 found.push(words.join(" "));
             }
@@ -222,7 +228,8 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         // A failed test must not leave its tree on the machine.
-        let _status = Command::new("pkill").args(["-9", "-f", &format!("^sleep {}", self.mark)]).status();
+        let _status =
+            Command::new("pkill").args(["-9", "-f", &format!("^sleep {}", self.mark)]).status();
     }
 }
 

@@ -14,6 +14,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the figure is for whoever runs it with --nocapture")]
 fn a_command_costs_little_more_than_its_own_start() {
     let mut client = Client::start();
     let mut through = Vec::new();

@@ -78,7 +78,10 @@ fn a_client_that_speaks_nonsense_is_hung_up_on() {
     client.stream.write_all(&[0xff; 64]).unwrap();
     wait_until(
         SOON,
-        || std::fs::metadata(format!("/proc/{}/exe", client.agent.id())).is_err() || is_dead(&client),
+        || {
+            std::fs::metadata(format!("/proc/{}/exe", client.agent.id())).is_err()
+                || is_dead(&client)
+        },
         || "an agent that goes on".to_owned(),
     );
 }
@@ -90,10 +93,8 @@ fn is_dead(client: &Client) -> bool {
 
 #[test]
 fn without_a_socket_it_says_how_it_is_meant_to_be_started() {
-    let output = Command::new(env!("CARGO_BIN_EXE_narthex-agent"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_narthex-agent")).stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("narthex starts the agent with a socket"), "got {text}");

@@ -16,6 +16,7 @@ use super::{FILE_BYTES_MAX, keys};
 /// A settings file. Keys are written in snake case; camel case is understood too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(title = "Settings")]
 pub(crate) struct Document {
     /// The model of new sessions, `provider/model`.
     pub(crate) model: Option<String>,

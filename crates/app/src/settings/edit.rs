@@ -27,35 +27,42 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
     }
     // A value is taken as TOML where it is TOML that fits (numbers, lists, quoted texts), and as
     // the text it is otherwise.
-    let as_text = toml::Value::String(value.to_owned()).to_string();
-    let mut problem = None;
-    for candidate in [value, &as_text] {
-        match attempt(&text, &keys, candidate, path) {
-            Ok(changed) => return write(path, &changed),
-            Err(failure) => problem = problem.or(Some(failure)),
-        }
+    let as_text = toml::Value::String(value.to_owned());
+    let as_toml = parse_value(value);
+    let mut changed = match &as_toml {
+        Some(wanted) => attempt(&text, &keys, (value, wanted), path),
+        None => attempt(&text, &keys, (&as_text.to_string(), &as_text), path),
+    };
+    if changed.is_err() && as_toml.is_some() {
+        changed = attempt(&text, &keys, (&as_text.to_string(), &as_text), path).or(changed);
     }
-    Err(problem.unwrap_or_else(|| Failure::usage(format!("'{key}' cannot be set"))))
+    write(path, &changed?)
 }
 
-fn attempt(text: &str, keys: &[&str], value: &str, path: &Path) -> Result<String, Failure> {
+fn parse_value(text: &str) -> Option<toml::Value> {
+    let mut table = format!("value = {text}").parse::<toml::Table>().ok()?;
+    // More than one key means that the text was more than one value.
+    table.remove("value").filter(|_| table.is_empty())
+}
+
+fn attempt(
+    text: &str,
+    keys: &[&str],
+    (value, wanted): (&str, &toml::Value),
+    path: &Path,
+) -> Result<String, Failure> {
     let shown = keys.join(".");
-    let wanted: toml::Value = format!("value = {value}")
-        .parse::<toml::Table>()
-        .ok()
-        .and_then(|mut table| table.remove("value"))
-        .ok_or_else(|| Failure::usage(format!("'{value}' does not fit '{shown}'")))?;
     let changed = replace(text, keys, value).unwrap_or_else(|| insert(text, keys, value));
     Document::parse(&changed, path).map_err(|failure| {
         let problem = failure.message.replace(&format!("{}: ", path.display()), "");
         Failure::usage(format!("set {shown}: {problem}"))
     })?;
     // The proof that the edit did what it should, whatever the file looks like.
-    let table: toml::Table = changed.parse().map_err(|error: toml::de::Error| {
-        Failure::failed(format!("set {shown}: {error}"))
-    })?;
+    let table: toml::Table = changed
+        .parse()
+        .map_err(|error: toml::de::Error| Failure::failed(format!("set {shown}: {error}")))?;
     match find(&table, keys) {
-        Some(found) if *found == wanted => Ok(changed),
+        Some(found) if found == wanted => Ok(changed),
         _ => Err(Failure::failed(format!(
             "'{shown}' cannot be set in {} as it is written; edit the file itself",
             path.display()

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::Document;
 
 /// How alike two keys must be for one to be offered for the other.
-const LIKENESS_MIN: f64 = 0.7;
+const LIKENESS_MIN: f64 = 0.5;
 
 /// Checks every key of a settings file.
 ///
@@ -43,9 +43,7 @@ fn child<'a>(node: &'a Json, key: &str) -> Option<&'a Json> {
 
 fn resolve<'a>(node: &'a Json, root: &'a Json) -> &'a Json {
     let reference = node.get("$ref").and_then(Json::as_str);
-    reference
-        .and_then(|reference| root.pointer(reference.trim_start_matches('#')))
-        .unwrap_or(node)
+    reference.and_then(|reference| root.pointer(reference.trim_start_matches('#'))).unwrap_or(node)
 }
 
 fn snake(key: &str) -> String {
@@ -65,13 +63,17 @@ fn unknown(whole: &str, key: &str, node: &Json) -> String {
         .and_then(Json::as_object)
         .map(|properties| properties.keys().collect())
         .unwrap_or_default();
+    // Of two that are as near, the one of the same length: letters are swapped more often than
+    // left out.
+    let written = snake(key);
     let nearest = known
         .iter()
-        .map(|candidate| (strsim::jaro_winkler(&snake(key), candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|left, right| left.0.total_cmp(&right.0));
+        .filter(|name| strsim::normalized_damerau_levenshtein(&written, name) >= LIKENESS_MIN)
+        .min_by_key(|name| {
+            (strsim::damerau_levenshtein(&written, name), name.len().abs_diff(written.len()))
+        });
     match nearest {
-        Some((_, candidate)) => {
+        Some(candidate) => {
             format!("unknown key '{whole}'; did you mean '{candidate}'?")
         }
         None => {

@@ -47,8 +47,7 @@ impl Project {
         if document == Document::default() {
             return Ok(None);
         }
-        let is_trusted =
-            is_trusted || read_trusted(places)?.files.get(&path) == Some(&hash(&text));
+        let is_trusted = is_trusted || read_trusted(places)?.files.get(&path) == Some(&hash(&text));
         Ok(Some(Self { path, document, is_trusted }))
     }
 }

@@ -249,10 +249,8 @@ fn key(
     kept: &KeptKeys,
     environment: &Environment,
 ) -> Option<(String, Origin)> {
-    let variables = [
-        table.fields.key_env.as_deref(),
-        built_in.and_then(|known| known.key_variable),
-    ];
+    let variables =
+        [table.fields.key_env.as_deref(), built_in.and_then(|known| known.key_variable)];
     for variable in variables.into_iter().flatten() {
         if let Some(key) = environment.variable(variable) {
             return Some((key.to_owned(), Origin::Variable(variable.to_owned())));
@@ -260,7 +258,10 @@ fn key(
     }
     if let Some(key) = &table.fields.key {
         let origin = table.key.cloned();
-        return Some((key.clone(), origin.unwrap_or(Origin::File(LayerName::User, PathBuf::new()))));
+        return Some((
+            key.clone(),
+            origin.unwrap_or(Origin::File(LayerName::User, PathBuf::new())),
+        ));
     }
     kept.keys.get(name).map(|key| (key.clone(), Origin::Keys(kept.path.clone())))
 }

@@ -9,9 +9,9 @@ use super::{KnownProvider, Origin, Settings, Sourced};
 pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
     let mut list = vec![
         one("home", quoted(&settings.places.home.display()), &settings.places.home_origin),
-        optional("model", &settings.model, |model| quoted(model)),
+        optional("model", &settings.model, quoted),
         one("mode", quoted(&settings.mode.value), &settings.mode.origin),
-        optional("append_system_prompt", &settings.append_system_prompt, |text| quoted(text)),
+        optional("append_system_prompt", &settings.append_system_prompt, quoted),
         one("max_turns", settings.max_turns.value.to_string(), &settings.max_turns.origin),
         one("agent_command", texts(&settings.agent_command.value), &settings.agent_command.origin),
         one(

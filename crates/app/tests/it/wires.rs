@@ -8,7 +8,8 @@ use crate::program::Program;
 /// A small project whose test fails until one line is mended.
 fn broken_project(program: &Program) {
     program.write("greet.sh", "greet() {\n    echo \"Hello, $1\"\n}\n");
-    program.write("test.sh", ". ./greet.sh\n[ \"$(greet World)\" = \"Hello, World!\" ] && echo ok\n");
+    program
+        .write("test.sh", ". ./greet.sh\n[ \"$(greet World)\" = \"Hello, World!\" ] && echo ok\n");
 }
 
 fn push_the_job(program: &Program) {
@@ -82,8 +83,7 @@ fn v3_the_prefix_stays_and_cache_reads_grow() {
     assert_eq!(second.code, Some(0), "{second:?}");
     let requests = program.server.requests();
     assert_eq!(requests.len(), 6);
-    let shared: Vec<u64> =
-        requests.iter().map(|request| request.common_prefix as u64).collect();
+    let shared: Vec<u64> = requests.iter().map(|request| request.common_prefix as u64).collect();
     assert!(shared.windows(2).all(|pair| pair[0] <= pair[1]), "{shared:?}");
     assert!(shared[1] > 0 && shared[5] > shared[1], "{shared:?}");
     let system = |index: usize| requests[index].body["system"].clone();

@@ -148,8 +148,8 @@ pub(super) fn from_text(text: &str) -> Result<ExportedSession, String> {
     let Some((_, first)) = lines.next() else { return Err("the file is empty".to_owned()) };
     if let Ok(whole) = serde_json::from_str::<Whole>(text) {
         let info = read_header(whole.header)?;
-        let rows: Vec<Row> = serde_json::from_str(whole.events.get())
-            .map_err(|error| format!("events: {error}"))?;
+        let rows: Vec<Row> =
+            serde_json::from_str(whole.events.get()).map_err(|error| format!("events: {error}"))?;
         let rows = rows.into_iter().map(read_row).collect::<Result<_, _>>()?;
         return Ok(ExportedSession { info, rows });
     }
@@ -193,6 +193,7 @@ fn read_header(header: Header) -> Result<SessionInfo, String> {
     })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "used with map and and_then")]
 fn read_row(row: Row) -> Result<LogRow, String> {
     let kind = EventKind::from_wire(&row.kind)
         .ok_or_else(|| format!("unknown kind of event '{}'", row.kind))?;

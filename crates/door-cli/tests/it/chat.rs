@@ -38,7 +38,8 @@ fn a_failure_in_a_series_is_not_hidden_by_a_success() {
 #[test]
 fn commands_do_what_they_say() {
     let runtime = FakeRuntime::new().turn(answer("planned"));
-    let input = "/help\n/mode\n/mode plan\n/mode reckless\n/model openai/gpt-5\n/session\n/new\ngo\n/quit\nnever\n";
+    let input = "/help\n/mode\n/mode plan\n/mode reckless\n/model openai/gpt-5\n/session\n/new\n\
+                 go\n/quit\nnever\n";
     let outcome = Stand::new(runtime).terminal().input(input).run(&[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "planned\n"));
     assert_eq!(prompts(&outcome), ["go"]);
@@ -49,7 +50,7 @@ fn commands_do_what_they_say() {
         _ => None,
     });
     let expected = (Some("openai/gpt-5".to_owned()), Some(Mode::Plan));
-    assert_eq!(second.last(), Some(expected), "/new keeps model and mode");
+    assert_eq!(second.collect::<Vec<_>>().pop(), Some(expected), "/new keeps model and mode");
     insta::assert_snapshot!(outcome.err);
 }
 
@@ -62,8 +63,9 @@ fn resume_takes_the_given_session_by_id_or_its_beginning() {
             .turn(answer("still here"));
         let outcome = Stand::new(runtime).input("are you?\n").run(&["resume", given]);
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "still here\n"));
-        let opened = |call: &Call| {
-            matches!(call, Call::Open(id, _) if id.as_str() == "01kc3v9yq8f2m0x4c7b1n5tzwe")
+        let opened = |call: &Call| match call {
+            Call::Open(id, _) => id.as_str() == "01kc3v9yq8f2m0x4c7b1n5tzwe",
+            _ => false,
         };
         assert!(outcome.runtime.calls().iter().any(opened));
     }

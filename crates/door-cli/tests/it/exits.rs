@@ -90,22 +90,40 @@ fn without_a_model_or_a_prompt_nothing_is_asked() {
     }
 }
 
-#[test]
-fn one_stop_ends_the_turn_and_shows_its_end() {
+const STREAM: [&str; 4] = ["run", "--output-format", "stream-json", "go"];
+
+fn until_stopped() -> FakeRuntime {
     let mut plays = vec![step(1), delta("on my w"), Play::UntilInterrupt];
     plays.extend(ends(result(TurnEnd::Interrupted, "on my w")));
-    // The stop must come while the turn runs, so it is sent by a later event: here it waits in
-    // the channel until the session is open, for the door guards its opening with stops too.
-    let runtime = FakeRuntime::new().turn(plays);
-    let outcome = Stand::new(runtime).input("{\"type\":\"prompt\",\"text\":\"go\"}\n{\"type\":\"interrupt\"}\n").run(&[
-        "run",
-        "--input-format",
-        "stream-json",
-        "--output-format",
-        "stream-json",
-    ]);
+    FakeRuntime::new().turn(plays)
+}
+
+#[test]
+fn one_stop_ends_the_turn_and_shows_its_end() {
+    for stop in [Stop::Interrupt, Stop::Terminate] {
+        let outcome = Stand::new(until_stopped()).stops_at("on my w", &[stop]).run(&STREAM);
+        assert_eq!(outcome.code, 130, "{outcome:?}");
+        assert_eq!(outcome.out.matches("\"type\":\"done\"").count(), 1, "{}", outcome.out);
+        assert!(outcome.out.contains("\"reason\":\"interrupted\""), "{}", outcome.out);
+        let stopped = |call: &Call| matches!(call, Call::Interrupt(_, true));
+        assert!(outcome.runtime.calls().iter().any(stopped));
+    }
+}
+
+#[test]
+fn a_second_stop_leaves_at_once() {
+    let stops = [Stop::Interrupt, Stop::Interrupt];
+    let outcome = Stand::new(until_stopped()).stops_at("on my w", &stops).run(&STREAM);
     assert_eq!(outcome.code, 130, "{outcome:?}");
-    assert_eq!(outcome.out.matches("\"type\":\"done\"").count(), 1, "{}", outcome.out);
+    assert!(!outcome.out.contains("\"type\":\"done\""), "{}", outcome.out);
+}
+
+#[test]
+fn a_program_can_stop_a_turn_too() {
+    let input = "{\"type\":\"prompt\",\"text\":\"go\"}\n{\"type\":\"interrupt\"}\n";
+    let args = ["run", "--input-format", "stream-json", "--output-format", "stream-json"];
+    let outcome = Stand::new(until_stopped()).input(input).run(&args);
+    assert_eq!(outcome.code, 130, "{outcome:?}");
     assert!(outcome.out.contains("\"reason\":\"interrupted\""), "{}", outcome.out);
 }
 
@@ -131,12 +149,8 @@ fn a_reader_that_leaves_stops_the_turn() {
     let mut plays = vec![step(1), delta("a"), Play::UntilInterrupt];
     plays.extend(ends(result(TurnEnd::Interrupted, "a")));
     let runtime = FakeRuntime::new().turn(plays);
-    let outcome = Stand::new(runtime).broken_pipe().run(&[
-        "run",
-        "--output-format",
-        "stream-json",
-        "go",
-    ]);
+    let outcome =
+        Stand::new(runtime).broken_pipe().run(&["run", "--output-format", "stream-json", "go"]);
     assert_eq!(outcome.code, 130, "{outcome:?}");
     let stopped = |call: &Call| matches!(call, Call::Interrupt(_, true));
     assert!(outcome.runtime.calls().iter().any(stopped));

@@ -63,10 +63,7 @@ fn everything() -> Vec<Play> {
 
 fn shown(stand: Stand, args: &[&str]) -> String {
     let outcome = stand.run(args);
-    format!(
-        "exit {}\n--- stdout\n{}\n--- stderr\n{}",
-        outcome.code, outcome.out, outcome.err
-    )
+    format!("exit {}\n--- stdout\n{}\n--- stderr\n{}", outcome.code, outcome.out, outcome.err)
 }
 
 fn stand() -> Stand {

@@ -113,11 +113,21 @@ impl Machine for FakeMachine {
     }
 }
 
-/// A stream in memory; it can break like a pipe whose reader has gone.
+/// A stream in memory; it can break like a pipe whose reader has gone, and press Ctrl-C when it
+/// sees a word.
 #[derive(Clone, Default)]
 struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
     breaks: bool,
+    watches: Option<Watched>,
+}
+
+/// A word and what happens when it is written.
+#[derive(Clone)]
+struct Watched {
+    word: &'static str,
+    stops: Vec<Stop>,
+    sender: tokio::sync::mpsc::Sender<Stop>,
 }
 
 impl Write for Sink {
@@ -126,6 +136,13 @@ impl Write for Sink {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
         self.bytes.lock().unwrap().extend_from_slice(bytes);
+        if let Some(watched) = &mut self.watches
+            && String::from_utf8_lossy(bytes).contains(watched.word)
+        {
+            for stop in watched.stops.drain(..) {
+                watched.sender.try_send(stop).unwrap();
+            }
+        }
         Ok(bytes.len())
     }
 
@@ -155,6 +172,7 @@ pub(crate) struct Stand {
     input: String,
     facts: StreamFacts,
     stops: Vec<Stop>,
+    stops_at: Option<(&'static str, Vec<Stop>)>,
     breaks: bool,
     demo: Option<PathBuf>,
 }
@@ -166,6 +184,7 @@ impl Stand {
             input: String::new(),
             facts: StreamFacts::default(),
             stops: Vec::new(),
+            stops_at: None,
             breaks: false,
             demo: None,
         }
@@ -198,6 +217,12 @@ impl Stand {
         self
     }
 
+    /// Stops when this word appears on standard output.
+    pub(crate) fn stops_at(mut self, word: &'static str, stops: &[Stop]) -> Self {
+        self.stops_at = Some((word, stops.to_vec()));
+        self
+    }
+
     pub(crate) fn broken_pipe(mut self) -> Self {
         self.breaks = true;
         self
@@ -212,7 +237,10 @@ impl Stand {
     pub(crate) fn run(self, args: &[&str]) -> Outcome {
         let words = std::iter::once("narthex").chain(args.iter().copied());
         let cli = door_cli::parse(words.map(Into::into)).unwrap();
-        let out = Sink { breaks: self.breaks, ..Sink::default() };
+        let (sender, stops) = Stops::channel();
+        let watches =
+            self.stops_at.map(|(word, stops)| Watched { word, stops, sender: sender.clone() });
+        let out = Sink { breaks: self.breaks, watches, ..Sink::default() };
         let err = Sink::default();
         let streams = Streams {
             input: Box::new(Cursor::new(self.input.into_bytes())),
@@ -227,12 +255,8 @@ impl Stand {
             home: folder.path().to_owned(),
             demo: self.demo,
         };
-        let tokio = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let exit: Exit = tokio.block_on(async {
-            let (sender, stops) = Stops::channel();
             for stop in self.stops {
                 sender.try_send(stop).unwrap();
             }
@@ -333,8 +357,7 @@ pub(crate) fn result(reason: TurnEnd, text: &str) -> TurnResult {
 
 /// The end of a turn: its `done` and the last event of its prompt.
 pub(crate) fn ends(result: TurnResult) -> Vec<Play> {
-    let finished =
-        PromptFinished { prompt_id: PromptId::new("prompt1"), result: result.clone() };
+    let finished = PromptFinished { prompt_id: PromptId::new("prompt1"), result: result.clone() };
     vec![Done { result }.into(), finished.into()]
 }
 

@@ -6,8 +6,7 @@ use testkit::fake_handle::{Call, FakeRuntime, Play};
 
 use crate::stand::*;
 
-const ARGS: [&str; 5] =
-    ["run", "--input-format", "stream-json", "--output-format", "stream-json"];
+const ARGS: [&str; 5] = ["run", "--input-format", "stream-json", "--output-format", "stream-json"];
 
 fn kinds(out: &str) -> Vec<String> {
     let kind = |line: &str| {
@@ -32,8 +31,7 @@ fn prompts_run_one_after_another_and_the_program_ends_after_the_last() {
 #[test]
 fn a_session_with_a_program_at_its_input_is_attended() {
     let runtime = FakeRuntime::new().turn(answer("one"));
-    let outcome =
-        Stand::new(runtime).input("{\"type\":\"prompt\",\"text\":\"a\"}").run(&ARGS);
+    let outcome = Stand::new(runtime).input("{\"type\":\"prompt\",\"text\":\"a\"}").run(&ARGS);
     let calls = outcome.runtime.calls();
     let created = calls.iter().find_map(|call| match call {
         Call::Create(session) => Some(session.agent.is_attended),
@@ -56,7 +54,8 @@ fn an_answer_goes_to_its_request() {
     let outcome = Stand::new(runtime).input(input).run(&ARGS);
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.out.contains("answer_refused"), "{}", outcome.out);
-    let answered = |call: &Call| matches!(call, Call::Answer(id, Answer::AllowOnce) if *id == request);
+    let answered =
+        |call: &Call| matches!(call, Call::Answer(id, Answer::AllowOnce) if *id == request);
     assert!(outcome.runtime.calls().iter().any(answered));
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ::agent::wire::{
     Ended, FRAME_COST, HEADER_LEN, Header, OUTPUT, Reply, Step, Stream, VERSION, WINDOW,
@@ -27,10 +28,16 @@ const REQUESTS_MAX: usize = 64;
 /// that are no output. The agent never sends more, so a full queue is its fault.
 const EVENTS_MAX: usize = (WINDOW / FRAME_COST) as usize + 8;
 
-/// How much room a read gets, and below how much a new buffer is taken. Pieces of output keep
-/// their buffer alive, so a buffer is filled before the next one is taken.
+/// How much room a new buffer has: two frames of output.
 const READ_LEN: usize = 128 << 10;
+
+/// Below how much room a new buffer is taken. Pieces of output keep their buffer alive, so one is
+/// filled almost to the end before the next is taken.
 const READ_LEN_MIN: usize = 4 << 10;
+
+/// How long a new process may take to say that it is an agent. It takes milliseconds, but a
+/// machine may be busy.
+const GREET_TIME: Duration = Duration::from_secs(10);
 
 /// What the agent says about one command.
 #[derive(Debug)]
@@ -214,10 +221,12 @@ async fn read(mut stream: OwnedReadHalf, routes: &Routes) -> String {
         if buffer.capacity() - buffer.len() < READ_LEN_MIN {
             buffer.reserve(READ_LEN);
         }
-        match stream.read_buf(&mut buffer).await {
-            Ok(0) => return "agent closed its stream".to_owned(),
-            Ok(_) => {}
-            Err(error) => return format!("read from agent: {error}"),
+        let limit = if is_greeted { Duration::MAX } else { GREET_TIME };
+        match tokio::time::timeout(limit, stream.read_buf(&mut buffer)).await {
+            Ok(Ok(0)) => return "agent closed its stream".to_owned(),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return format!("read from agent: {error}"),
+            Err(_) => return "the agent's program said nothing".to_owned(),
         }
         loop {
             let (header, payload) = match cut(&mut buffer) {

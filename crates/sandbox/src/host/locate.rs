@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use driver_api::{EntryKind, FileStat, Located, WorkspaceError};
@@ -84,7 +85,7 @@ fn follow(path: &Path) -> Result<(PathBuf, Option<FileStat>), Errno> {
                 return Err(Errno::LOOP);
             }
             let target = readlink(&real, Vec::new())?;
-            let target = PathBuf::from(OsString::from(bytes_to_text(target)));
+            let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
             real.pop();
             if target.is_absolute() {
                 real = PathBuf::from("/");
@@ -97,10 +98,6 @@ fn follow(path: &Path) -> Result<(PathBuf, Option<FileStat>), Errno> {
         }
     }
     Ok((real, stat))
-}
-
-fn bytes_to_text(target: std::ffi::CString) -> OsString {
-    std::os::unix::ffi::OsStringExt::from_vec(target.into_bytes())
 }
 
 fn parts(path: &Path) -> VecDeque<OsString> {

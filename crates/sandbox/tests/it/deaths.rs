@@ -101,16 +101,14 @@ async fn the_agent_starts_ahead_and_once() {
 
 #[tokio::test]
 async fn a_program_that_is_no_agent_is_a_fault() {
-    for command in [vec!["/no/such/agent".into()], vec!["true".into()], vec!["cat".into()], vec![]] {
+    for command in [vec!["/no/such/agent".into()], vec!["true".into()], vec!["cat".into()], vec![]]
+    {
         let agent = sandbox::Agent::new(sandbox::AgentOptions { command });
         let options = sandbox::HostOptions { cwd: "/".into(), ..Default::default() };
         let workspace = sandbox::host(options, agent).unwrap();
         let (sender, _output) = tokio::sync::mpsc::channel(1);
-        let spawn = driver_api::Spawn {
-            argv: vec!["true".to_owned()],
-            cwd: "/".into(),
-            env: Vec::new(),
-        };
+        let spawn =
+            driver_api::Spawn { argv: vec!["true".to_owned()], cwd: "/".into(), env: Vec::new() };
         let refused = workspace.spawn(spawn, sender).await;
         assert!(matches!(refused, Err(WorkspaceError::Fault(_))), "got {refused:?}");
     }

@@ -25,7 +25,10 @@ async fn the_root_with_the_working_folder_comes_first() {
     assert_eq!(place.workspace.roots(), expected);
     // The innermost root is named.
     let located = place.workspace.locate("inner/x/y").await.unwrap();
-    assert_eq!((located.root, located.real), (Some(base.join("work/inner")), base.join("work/inner/x/y")));
+    assert_eq!(
+        (located.root, located.real),
+        (Some(base.join("work/inner")), base.join("work/inner/x/y"))
+    );
     let located = place.workspace.locate("../other/x").await.unwrap();
     assert_eq!((located.shown().as_str(), located.root), ("x", Some(base.join("other"))));
 }

@@ -62,7 +62,9 @@ pub(crate) fn mark(test: u32) -> String {
 pub(crate) fn alive(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| String::from_utf8_lossy(line).starts_with(&format!("sleep\0{mark}"))).count()
+    lines
+        .filter(|line| String::from_utf8_lossy(line).starts_with(&format!("sleep\0{mark}")))
+        .count()
 }
 
 pub(crate) async fn wait_for(what: &str, done: impl Fn() -> bool) {

@@ -1,4 +1,5 @@
--- The version once more, beside user_version: where the two differ the header is damaged.
+-- The version once more, beside user_version: where the two differ the header is damaged. Both are
+-- set after every migration.
 CREATE TABLE schema_version (version INTEGER NOT NULL) STRICT;
 INSERT INTO schema_version VALUES (1);
 

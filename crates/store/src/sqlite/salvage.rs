@@ -15,7 +15,7 @@ use driver_api::{Fault, StoreError};
 use sqlx::Connection;
 
 use super::fault::{fault, is_damage};
-use super::schema::State;
+use super::schema::{SCHEMA, State};
 use super::writer::Shared;
 use super::{beside, connect, schema};
 use crate::blob::sync_folder;
@@ -89,7 +89,7 @@ async fn diagnose(shared: &Shared) -> Result<Option<String>, StoreError> {
         Err(error) if is_damage(&error) => return Ok(Some(error.to_string())),
         Err(error) => return Err(fault(format!("open {}", path.display()), error)),
     };
-    if let State::Damaged(why) = schema::inspect(&mut connection, path).await? {
+    if let State::Damaged(why) = SCHEMA.inspect(&mut connection, path).await? {
         return Ok(Some(why));
     }
     if !shared.damage.is_noted() {
@@ -124,7 +124,7 @@ async fn build(shared: &Shared) -> Result<Carried, StoreError> {
     let mut target =
         connect::writer(&new).await.map_err(|error| fault(what("create a new file"), error))?;
     let made = async {
-        schema::apply(&mut target, 0).await?;
+        SCHEMA.apply(&mut target, 0).await?;
         sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut target).await?;
         copy::carry_over((path, &source, &new), &mut target).await
     };

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::{beside, connect};
 use super::fault::{fault, is_damage};
+use super::{beside, connect};
 
-/// Every migration, in order. A file is never changed once it was released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../../migrations/sqlite/0001_sessions_and_events.sql")];
+/// The schema of this program.
+pub(super) const SCHEMA: Schema =
+    Schema { migrations: &[include_str!("../../migrations/sqlite/0001_sessions_and_events.sql")] };
 
 /// How long an opening waits for another process that migrates or repairs.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -32,36 +32,96 @@ pub(super) enum State {
     Damaged(String),
 }
 
-/// Returns the version that this program writes.
-pub(super) fn version() -> i64 {
-    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+/// Every migration, in order. A file is never changed once it was released; the version of a
+/// database is the number of files that made it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schema {
+    migrations: &'static [&'static str],
 }
 
-/// Looks at a file, reading three pages.
-///
-/// # Errors
-/// A file of a newer program is refused; so is one that the system does not let us read.
-pub(super) async fn inspect(
-    connection: &mut SqliteConnection,
-    path: &Path,
-) -> Result<State, StoreError> {
-    match look(connection).await {
-        Ok((found, inner)) if found > version() && inner == Some(found) => {
-            Err(StoreError::Fault(Fault::new(format!(
-                "open {}: its schema has version {found}, this program knows up to {}; \
-                 use the newer program that wrote it",
-                path.display(),
-                version()
-            ))))
+impl Schema {
+    /// Returns the version that this program writes.
+    fn version(self) -> i64 {
+        i64::try_from(self.migrations.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Looks at a file, reading three pages.
+    ///
+    /// # Errors
+    /// A file of a newer program is refused; so is one that the system does not let us read.
+    pub(super) async fn inspect(
+        self,
+        connection: &mut SqliteConnection,
+        path: &Path,
+    ) -> Result<State, StoreError> {
+        let version = self.version();
+        match look(connection).await {
+            Ok((found, inner)) if found > version && inner == Some(found) => {
+                Err(StoreError::Fault(Fault::new(format!(
+                    "open {}: its schema has version {found}, this program knows up to {version}; \
+                     use the newer program that wrote it",
+                    path.display(),
+                ))))
+            }
+            Ok((0, None)) => Ok(State::Old(0)),
+            Ok((found, inner)) if inner != Some(found) => Ok(State::Damaged(format!(
+                "its header says version {found}, its contents {inner:?}"
+            ))),
+            Ok((found, _)) if found < version => Ok(State::Old(found)),
+            Ok(_) => Ok(State::Current),
+            Err(error) if is_damage(&error) => Ok(State::Damaged(error.to_string())),
+            Err(error) => Err(fault(format!("open {}", path.display()), error)),
         }
-        Ok((0, None)) => Ok(State::Old(0)),
-        Ok((found, inner)) if inner != Some(found) => {
-            Ok(State::Damaged(format!("its header says version {found}, its contents {inner:?}")))
+    }
+
+    /// Brings a file to this program's version, alone among processes. A copy of what was there is
+    /// kept beside it.
+    ///
+    /// # Errors
+    /// A failed migration changes nothing.
+    pub(super) async fn migrate(
+        self,
+        connection: &mut SqliteConnection,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let what = || format!("migrate {}", path.display());
+        let _lock = lock(path).await?;
+        // Another process may have been faster.
+        let State::Old(found) = self.inspect(connection, path).await? else { return Ok(()) };
+        if found > 0 {
+            let stamp = SystemClock::default().now().0;
+            let copy = beside(path, &format!("-version{found}-{stamp}"));
+            tracing::info!(copy = %copy.display(), "keeps a copy of the database and migrates it");
+            let name = copy.to_string_lossy().into_owned();
+            let copied = sqlx::query("VACUUM INTO ?").bind(name).execute(&mut *connection).await;
+            copied.map_err(|error| fault(what(), error))?;
         }
-        Ok((found, _)) if found < version() => Ok(State::Old(found)),
-        Ok(_) => Ok(State::Current),
-        Err(error) if is_damage(&error) => Ok(State::Damaged(error.to_string())),
-        Err(error) => Err(fault(format!("open {}", path.display()), error)),
+        self.apply(connection, found).await.map_err(|error| fault(what(), error))
+    }
+
+    /// Applies what comes after version `found`, in one transaction.
+    pub(super) async fn apply(
+        self,
+        connection: &mut SqliteConnection,
+        found: i64,
+    ) -> sqlx::Result<()> {
+        let done = usize::try_from(found).unwrap_or(usize::MAX);
+        let pending = self.migrations.get(done..).unwrap_or_default().join("\n");
+        let version = self.version();
+        if found == 0 {
+            sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await?;
+        }
+        let script = format!(
+            "BEGIN EXCLUSIVE;\n{pending}\nUPDATE schema_version SET version = {version};\n\
+             PRAGMA user_version = {version};\nCOMMIT",
+        );
+        let applied = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection).await;
+        if let Err(error) = applied {
+            // The first error is the one to tell; without a transaction there is nothing to undo.
+            let _undone = sqlx::raw_sql("ROLLBACK").execute(connection).await;
+            return Err(error);
+        }
+        Ok(())
     }
 }
 
@@ -80,51 +140,6 @@ async fn look(connection: &mut SqliteConnection) -> sqlx::Result<(i64, Option<i6
     Ok((found, inner))
 }
 
-/// Brings a file to this program's version, alone among processes. A copy of what was there is
-/// kept beside it.
-///
-/// # Errors
-/// A failed migration changes nothing.
-pub(super) async fn migrate(
-    connection: &mut SqliteConnection,
-    path: &Path,
-) -> Result<(), StoreError> {
-    let what = || format!("migrate {}", path.display());
-    let _lock = lock(path).await?;
-    // Another process may have been faster.
-    let State::Old(found) = inspect(connection, path).await? else { return Ok(()) };
-    if found > 0 {
-        let stamp = SystemClock::default().now().0;
-        let copy = beside(path, &format!("-version{found}-{stamp}"));
-        tracing::info!(copy = %copy.display(), "keeps a copy of the database and migrates it");
-        let name = copy.to_string_lossy().into_owned();
-        let copied = sqlx::query("VACUUM INTO ?").bind(name).execute(&mut *connection).await;
-        copied.map_err(|error| fault(what(), error))?;
-    }
-    apply(connection, found).await.map_err(|error| fault(what(), error))
-}
-
-/// Applies what comes after version `found`, in one transaction.
-pub(super) async fn apply(connection: &mut SqliteConnection, found: i64) -> sqlx::Result<()> {
-    let done = usize::try_from(found).unwrap_or(usize::MAX);
-    let pending = MIGRATIONS.get(done..).unwrap_or_default();
-    if found == 0 {
-        sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await?;
-    }
-    let script = format!(
-        "BEGIN EXCLUSIVE;\n{}\nPRAGMA user_version = {};\nCOMMIT",
-        pending.concat(),
-        version()
-    );
-    let applied = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection).await;
-    if let Err(error) = applied {
-        // The first error is the one to tell; without a transaction there is nothing to undo.
-        let _undone = sqlx::raw_sql("ROLLBACK").execute(connection).await;
-        return Err(error);
-    }
-    Ok(())
-}
-
 /// A table, index or view: its name, its first page and its text.
 pub(super) type Item = (String, i64, Option<String>);
 
@@ -137,7 +152,7 @@ pub(super) async fn items(connection: &mut SqliteConnection) -> sqlx::Result<Vec
 /// Returns what a new file holds.
 pub(super) async fn wanted_items() -> sqlx::Result<Vec<Item>> {
     let mut connection = connect::writer(Path::new(":memory:")).await?;
-    apply(&mut connection, 0).await?;
+    SCHEMA.apply(&mut connection, 0).await?;
     items(&mut connection).await
 }
 
@@ -157,3 +172,6 @@ pub(super) async fn lock(path: &Path) -> Result<File, StoreError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 pub(super) use batch::Batch;
-use transaction::{Answer, Transaction};
+use transaction::{Answer, Known, Transaction};
 pub(super) use work::{Job, Work};
 
 use super::connect;
@@ -53,6 +53,9 @@ pub(super) struct Shared {
     pub(super) damage: Damage,
 }
 
+/// Sessions of which the writer remembers the facts; beyond that it forgets all and looks again.
+const KNOWN_MAX: usize = 4096;
+
 /// A piece of work within its group.
 type Waiting = (Work, oneshot::Sender<Answer>);
 
@@ -63,12 +66,14 @@ pub(super) struct Writer {
     /// Whether the connection syncs every commit.
     is_synced: bool,
     unchecked_bytes: usize,
+    /// This process's sessions as the last commit left them, so that an append need not ask first.
+    known: Known,
 }
 
 impl Writer {
     /// Makes the writer from a connection that syncs.
     pub(super) fn new(shared: Arc<Shared>, connection: SqliteConnection) -> Self {
-        Self { shared, connection, is_synced: true, unchecked_bytes: 0 }
+        Self { shared, connection, is_synced: true, unchecked_bytes: 0, known: Known::new() }
     }
 
     /// Works until the store is closed or dropped.
@@ -114,7 +119,11 @@ impl Writer {
             Err(error) if works.len() == 1 => {
                 self.shared.damage.note(&error);
                 let error = fault(format!("write {}", self.shared.path.display()), error);
-                replies.into_iter().take(1).zip([Err(error)]).for_each(|(to, what)| answer(to, what));
+                replies
+                    .into_iter()
+                    .take(1)
+                    .zip([Err(error)])
+                    .for_each(|(to, what)| answer(to, what));
             }
             Err(error) => {
                 tracing::warn!(%error, works = works.len(), "a group failed; trying one by one");
@@ -128,12 +137,17 @@ impl Writer {
     async fn try_commit(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
         let mut tries = 0;
         loop {
-            tries += 1;
+            // A failure of a foreseen transaction tells nothing; the next try looks first.
+            let was_foreseen = !self.known.is_empty();
+            tries += u32::from(!was_foreseen);
             match self.try_once(works).await {
                 Ok(answers) => return Ok(answers),
                 Err(error) => {
                     // Outside a transaction this fails, and that is fine.
                     let _undone = sqlx::raw_sql("ROLLBACK").execute(&mut self.connection).await;
+                    if was_foreseen {
+                        continue;
+                    }
                     if matches!(error, sqlx::Error::WorkerCrashed) {
                         self.connection = connect::writer(&self.shared.path).await?;
                         self.is_synced = true;
@@ -148,14 +162,27 @@ impl Writer {
 
     async fn try_once(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
         self.sync_commits(works.iter().any(Work::is_durable)).await?;
+        // Whatever fails, what was known may be wrong.
+        let mut known = std::mem::take(&mut self.known);
+        let foreseen = foreseen(works, &mut known);
         let sessions: Vec<_> = works.iter().map(Work::session).collect();
-        let mut transaction =
-            Transaction::begin(&mut self.connection, &self.shared, &sessions).await?;
+        let mut transaction = match foreseen {
+            Some(facts) => Transaction::foresee(&mut self.connection, &self.shared, facts),
+            None => Transaction::begin(&mut self.connection, &self.shared, &sessions).await?,
+        };
         let mut answers = Vec::with_capacity(works.len());
         for work in works {
             answers.push(transaction.apply(work).await?);
         }
-        let orphans = transaction.commit().await?;
+        let (facts, orphans) = transaction.commit().await?;
+        for session in sessions {
+            known.remove(session);
+        }
+        if known.len() + facts.len() > KNOWN_MAX {
+            known.clear();
+        }
+        known.extend(facts);
+        self.known = known;
         let bytes = works.iter().map(Work::bytes).sum::<usize>();
         self.unchecked_bytes += bytes + PAGES_BESIDE;
         self.remove_orphans(&orphans).await;
@@ -229,6 +256,18 @@ impl Writer {
         let path = self.shared.path.display().to_string();
         self.connection.close().await.map_err(|error| fault(format!("close {path}"), error))
     }
+}
+
+/// Takes what is known of a group's sessions, if the group is of appends and all is known.
+fn foreseen(works: &[Work], known: &mut Known) -> Option<Known> {
+    let is_known =
+        |work: &Work| matches!(work, Work::Append(..)) && known.contains_key(work.session());
+    if !works.iter().all(is_known) {
+        return None;
+    }
+    let sessions = works.iter().map(Work::session);
+    // The same session may come twice; it is taken once.
+    Some(sessions.filter_map(|session| known.remove_entry(session)).collect())
 }
 
 /// Answers; nobody may be waiting any more, and the work is done all the same.

@@ -43,10 +43,8 @@ fn blobs(folder: &Folder) -> Vec<std::path::PathBuf> {
 async fn a_large_body_lies_in_a_file_that_goes_with_its_last_row() {
     let folder = Folder::new();
     let store = folder.open().await;
-    let (a, b) = (
-        store.create(session("a")).await.unwrap(),
-        store.create(session("b")).await.unwrap(),
-    );
+    let (a, b) =
+        (store.create(session("a")).await.unwrap(), store.create(session("b")).await.unwrap());
     let large = "x".repeat((1 << 20) + 1);
     store.append(&a, vec![row_with(1, "y".repeat(1 << 20))], None).await.unwrap();
     assert!(!folder.path().join("blobs").exists(), "1 MiB still fits the row");

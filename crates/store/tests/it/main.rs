@@ -1,5 +1,7 @@
 //! The store in one SQLite file: the suite that every store passes, and what only a file can
 //! suffer.
+#![allow(clippy::unwrap_used, reason = "the functions that tests share are tests too")]
+#![allow(clippy::panic, clippy::indexing_slicing, reason = "as above")]
 
 mod damage;
 mod files;

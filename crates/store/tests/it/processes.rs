@@ -71,6 +71,28 @@ async fn the_lock_file_of_a_killed_process_is_removed_by_the_next_owner() {
     assert_eq!(left.len(), 1, "only the lock of the new owner: {left:?}");
 }
 
+#[tokio::test]
+async fn a_takeover_behind_the_back_of_a_writer_fences_it() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let (taken, kept) =
+        (store.create(session("a")).await.unwrap(), store.create(session("b")).await.unwrap());
+    for lease in [&taken, &kept] {
+        store.append(lease, rows(1, 1), None).await.unwrap();
+    }
+    // Another process took this one for dead, for example because its lock file was deleted.
+    let sql = "UPDATE sessions SET generation = 2, owner_instance = 'other' WHERE id = 'ses-a'";
+    crate::files::change(&folder.database(), sql.to_owned()).await;
+    let (fenced, fresh) = tokio::join!(
+        store.append(&taken, rows(2, 2), None),
+        store.append(&kept, rows(2, 2), None),
+    );
+    assert!(matches!(fenced, Err(StoreError::Stale(_))), "{fenced:?}");
+    assert_eq!(fresh.unwrap().last_seq, Seq(2));
+    assert_eq!(store.read(&id("a"), Seq(1), 10).await.unwrap(), rows(1, 1));
+    assert_eq!(store.read(&id("b"), Seq(1), 10).await.unwrap(), rows(1, 2));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_openings_at_once_make_one_database() {
     let folder = Folder::new();

@@ -14,44 +14,31 @@ fn edited(text: &str, key: &str, value: &str) -> Result<String, String> {
 
 #[test]
 fn a_value_is_set_and_everything_else_stays() {
-    let file = "# mine\nmodel = \"a/b\" # keep\n\n[permissions]\n# why\nallow = [\n  \"ls\",\n]\n";
+    let top = "# mine\nmodel = \"a/b\" # keep\n\n";
+    let rules = "[permissions]\n# why\nallow = [\n  \"ls\",\n]\n";
+    let file = &format!("{top}{rules}");
     let table = [
-        ("", "mode", "plan", "mode = \"plan\"\n"),
-        ("", "max_turns", "7", "max_turns = 7\n"),
-        ("", "retry.budget_ms", "5", "[retry]\nbudget_ms = 5\n"),
-        (
-            file,
-            "model",
-            "openai/gpt-5",
-            "# mine\nmodel = \"openai/gpt-5\" # keep\n\n[permissions]\n# why\nallow = [\n  \"ls\",\n]\n",
-        ),
-        (
-            file,
-            "permissions.allow",
-            "[]",
-            "# mine\nmodel = \"a/b\" # keep\n\n[permissions]\n# why\nallow = []\n",
-        ),
+        ("", "mode", "plan", "mode = \"plan\"\n".to_owned()),
+        ("", "max_turns", "7", "max_turns = 7\n".to_owned()),
+        ("", "retry.budget_ms", "5", "[retry]\nbudget_ms = 5\n".to_owned()),
+        (file, "model", "openai/gpt-5", file.replace("a/b", "openai/gpt-5")),
+        (file, "permissions.allow", "[]", format!("{top}[permissions]\n# why\nallow = []\n")),
         (
             file,
             "permissions.deny",
             "[\"web_fetch\"]",
-            "# mine\nmodel = \"a/b\" # keep\n\n[permissions]\ndeny = [\"web_fetch\"]\n# why\nallow = [\n  \"ls\",\n]\n",
+            file.replace("[permissions]\n", "[permissions]\ndeny = [\"web_fetch\"]\n"),
         ),
-        (
-            file,
-            "mode",
-            "ask",
-            "# mine\nmodel = \"a/b\" # keep\n\nmode = \"ask\"\n[permissions]\n# why\nallow = [\n  \"ls\",\n]\n",
-        ),
+        (file, "mode", "ask", format!("{top}mode = \"ask\"\n{rules}")),
         (
             "model = \"x\"",
             "providers.box.wire",
             "openai-chat",
-            "model = \"x\"\n\n[providers.box]\nwire = \"openai-chat\"\n",
+            "model = \"x\"\n\n[providers.box]\nwire = \"openai-chat\"\n".to_owned(),
         ),
     ];
     for (text, key, value, expected) in table {
-        assert_eq!(edited(text, key, value).as_deref(), Ok(expected), "{key} = {value}");
+        assert_eq!(edited(text, key, value), Ok(expected), "{key} = {value}");
     }
 }
 

@@ -12,7 +12,11 @@ fn session() -> ExportedSession {
         body: body.to_owned(),
     };
     let rows = vec![
-        row(1, EventKind::SessionStart, r#"{"cwd":"/src/app","model":"m","mode":"ask","tools":[]}"#),
+        row(
+            1,
+            EventKind::SessionStart,
+            r#"{"cwd":"/src/app","model":"m","mode":"ask","tools":[]}"#,
+        ),
         // Order, spaces and escapes of a body are the log's own and must come back as they were.
         row(2, EventKind::Notice, r#"{ "message":"a\u00e9","level":"info" }"#),
     ];

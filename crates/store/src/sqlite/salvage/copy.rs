@@ -116,12 +116,11 @@ fn replace_first_page(source: &Path, new: &Path) -> io::Result<()> {
 /// Returns the keys of every session that may be there.
 async fn keys(source: &mut SqliteConnection) -> Vec<i64> {
     let mut keys = BTreeSet::new();
-    for order in [
-        "SELECT key FROM sessions WHERE key > ? ORDER BY key LIMIT 1000",
-        "SELECT key FROM sessions WHERE key < ? ORDER BY key DESC LIMIT 1000",
+    for (sql, mut at) in [
+        ("SELECT key FROM sessions WHERE key > ? ORDER BY key LIMIT 1000", i64::MIN),
+        ("SELECT key FROM sessions WHERE key < ? ORDER BY key DESC LIMIT 1000", i64::MAX),
     ] {
-        let mut at = if order.contains('>') { i64::MIN } else { i64::MAX };
-        while let Ok(page) = sqlx::query_scalar(order).bind(at).fetch_all(&mut *source).await {
+        while let Ok(page) = sqlx::query_scalar(sql).bind(at).fetch_all(&mut *source).await {
             let Some(last) = page.last() else { break };
             at = *last;
             keys.extend(page);

@@ -1,7 +1,7 @@
 //! Rows and facts of one commit, gathered over sessions and written by few statements.
 
 use driver_api::SessionHead;
-use protocol::Timestamp;
+use protocol::{SessionId, Timestamp};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, AssertSqlSafe};
 
@@ -23,14 +23,30 @@ struct Update {
     head: Option<SessionHead>,
 }
 
+/// What a session's row must say for a transaction to go on.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    pub(super) key: i64,
+    pub(super) id: SessionId,
+    pub(super) generation: u64,
+    pub(super) last_seq: u64,
+    pub(super) instance: String,
+}
+
 /// Everything that one commit still has to write.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
+    guards: Vec<Guard>,
     rows: Vec<(i64, StoredRow)>,
     updates: Vec<Update>,
 }
 
 impl Batch {
+    /// Makes a batch that begins its transaction itself and fails when a guard does not hold.
+    pub(super) fn guarded(guards: Vec<Guard>) -> Self {
+        Self { guards, ..Self::default() }
+    }
+
     /// Adds rows of a session.
     pub(crate) fn add_rows(&mut self, key: i64, rows: &[StoredRow]) {
         self.rows.extend(rows.iter().map(|row| (key, row.clone())));
@@ -60,6 +76,17 @@ impl Batch {
         tail: Option<&'static str>,
     ) -> sqlx::Result<()> {
         let mut script = Script::default();
+        let guards = std::mem::take(&mut self.guards);
+        if !guards.is_empty() {
+            script.add(connection, "BEGIN IMMEDIATE", &[(); 0], ("", 0)).await?;
+        }
+        for chunk in chunks(&guards) {
+            script.add(connection, GUARD, chunk, (GUARD_END, 5)).await?;
+            script.bind(i64::try_from(chunk.len()).unwrap_or(i64::MAX))?;
+            for guard in chunk {
+                script.bind_guard(guard)?;
+            }
+        }
         let rows = std::mem::take(&mut self.rows);
         for chunk in chunks(&rows) {
             script.add(connection, "INSERT INTO events VALUES ", chunk, ("", 6)).await?;
@@ -70,7 +97,9 @@ impl Batch {
         for (key, row) in &rows {
             if let Some((hash, _)) = &row.file {
                 let id = event_id(*key, row.seq.0.cast_signed());
-                script.add(connection, "INSERT OR IGNORE INTO blobs VALUES ", &[()], ("", 2)).await?;
+                script
+                    .add(connection, "INSERT OR IGNORE INTO blobs VALUES ", &[()], ("", 2))
+                    .await?;
                 script.bind(hash.as_str())?;
                 script.bind(id)?;
             }
@@ -88,6 +117,13 @@ impl Batch {
         script.run(connection).await
     }
 }
+
+/// Fails where the sessions are not as expected: SQLite has no other way to stop a script than an
+/// error, and this number is the one that has no absolute value.
+const GUARD: &str = "SELECT abs(iif(count(*) = ?, 0, -9223372036854775808)) FROM (VALUES ";
+const GUARD_END: &str = ") AS v CROSS JOIN sessions AS s WHERE s.key = v.column1 \
+    AND s.id = v.column2 AND s.generation = v.column3 AND s.last_seq = v.column4 \
+    AND s.owner_instance = v.column5";
 
 /// Changes sessions from a list of values; a null `at` and a missing head leave things as they are.
 const UPDATE: &str = "UPDATE sessions SET \
@@ -148,6 +184,14 @@ impl Script {
         T: sqlx::Encode<'v, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
     {
         self.arguments.add(value).map_err(sqlx::Error::Encode)
+    }
+
+    fn bind_guard(&mut self, guard: &Guard) -> sqlx::Result<()> {
+        self.bind(guard.key)?;
+        self.bind(guard.id.as_str())?;
+        self.bind(guard.generation.cast_signed())?;
+        self.bind(guard.last_seq.cast_signed())?;
+        self.bind(guard.instance.as_str())
     }
 
     fn bind_row(&mut self, key: i64, row: &StoredRow) -> sqlx::Result<()> {

@@ -8,7 +8,7 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::Shared;
-use super::batch::Batch;
+use super::batch::{Batch, Guard};
 use super::work::Work;
 use crate::blob::BlobHash;
 use crate::row::{KEY_MAX, SEQ_MAX, StoredRow, event_id, snapshot_sum};
@@ -22,10 +22,13 @@ const BEGIN: &str = "BEGIN IMMEDIATE; \
     SELECT id, key, generation, last_seq, owner_instance, owner_pid FROM sessions \
     WHERE id IN (SELECT value FROM json_each(?))";
 
+/// What is known of sessions.
+pub(super) type Known = HashMap<SessionId, Facts>;
+
 /// What the transaction knows of a session. It is kept up to date, so that works of the same
 /// session see each other.
 #[derive(Clone, Debug)]
-struct Facts {
+pub(super) struct Facts {
     key: i64,
     generation: u64,
     last_seq: u64,
@@ -36,7 +39,7 @@ struct Facts {
 pub(super) struct Transaction<'w> {
     connection: &'w mut SqliteConnection,
     shared: &'w Shared,
-    facts: HashMap<SessionId, Facts>,
+    facts: Known,
     batch: Batch,
     orphans: Vec<BlobHash>,
 }
@@ -48,10 +51,31 @@ impl<'w> Transaction<'w> {
         shared: &'w Shared,
         sessions: &[&SessionId],
     ) -> sqlx::Result<Self> {
-        let ids = serde_json::to_string(sessions).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let ids =
+            serde_json::to_string(sessions).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let found = sqlx::query(BEGIN).bind(ids).fetch_all(&mut *connection).await?;
         let facts = found.iter().map(read_facts).collect::<sqlx::Result<_>>()?;
         Ok(Self { connection, shared, facts, batch: Batch::default(), orphans: Vec::new() })
+    }
+
+    /// Foresees a transaction from what is known of its sessions. It begins with its own commit,
+    /// all in one hand-over to the connection's thread, and fails there when the database says
+    /// otherwise. Only for appends.
+    pub(super) fn foresee(
+        connection: &'w mut SqliteConnection,
+        shared: &'w Shared,
+        facts: Known,
+    ) -> Self {
+        let instance = &shared.ownership.me().instance;
+        let guard = |(id, facts): (&SessionId, &Facts)| Guard {
+            key: facts.key,
+            id: id.clone(),
+            generation: facts.generation,
+            last_seq: facts.last_seq,
+            instance: instance.clone(),
+        };
+        let batch = Batch::guarded(facts.iter().map(guard).collect());
+        Self { connection, shared, facts, batch, orphans: Vec::new() }
     }
 
     /// Does one piece of work. The outer error breaks the transaction; the inner one is this
@@ -88,10 +112,13 @@ impl<'w> Transaction<'w> {
         }
     }
 
-    /// Commits. Returns the files that no row names any more.
-    pub(super) async fn commit(mut self) -> sqlx::Result<Vec<BlobHash>> {
+    /// Commits. Returns what is now known of this process's sessions, and the files that no row
+    /// names any more.
+    pub(super) async fn commit(mut self) -> sqlx::Result<(Known, Vec<BlobHash>)> {
         self.batch.flush(self.connection, Some("COMMIT")).await?;
-        Ok(self.orphans)
+        let me = self.shared.ownership.me();
+        self.facts.retain(|_, facts| facts.owner.as_ref() == Some(me));
+        Ok((self.facts, self.orphans))
     }
 
     async fn create(&mut self, session: &NewSession, rows: &[StoredRow]) -> sqlx::Result<Answer> {
@@ -237,8 +264,7 @@ impl<'w> Transaction<'w> {
         };
         self.batch.flush(self.connection, None).await?;
         self.delete_rows(facts.key, 1).await?;
-        for sql in
-            ["DELETE FROM snapshots WHERE session = ?", "DELETE FROM sessions WHERE key = ?"]
+        for sql in ["DELETE FROM snapshots WHERE session = ?", "DELETE FROM sessions WHERE key = ?"]
         {
             sqlx::query(sql).bind(facts.key).execute(&mut *self.connection).await?;
         }
