@@ -25,6 +25,9 @@ const STOP_WAIT: Duration = Duration::from_secs(15);
 /// How long a change of mode or model may take to be seen.
 const EVENT_WAIT: Duration = Duration::from_secs(1);
 
+/// How many events are held while a card waits; after that the session waits too.
+const HELD_MAX: usize = 4_096;
+
 /// What a person sits at: input, both outputs, and the means to stop.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -55,6 +58,9 @@ pub(crate) struct Watch {
     events: Subscription,
     errands: Errands,
     requests: VecDeque<PermissionRequest>,
+    /// What came while a card waits for its answer: shown afterwards, so that the line under the
+    /// card stays the person's.
+    held: VecDeque<Delivery>,
     /// A question was decided elsewhere while a person was typing: the line means nothing now.
     is_stale: bool,
     outstanding: usize,
@@ -82,6 +88,7 @@ impl Watch {
             events,
             errands: Errands::default(),
             requests: VecDeque::new(),
+            held: VecDeque::new(),
             is_stale: false,
             outstanding: 0,
             last_result: None,
@@ -173,6 +180,9 @@ impl Watch {
 
     /// Waits for the next thing of any kind and deals with it.
     async fn step(&mut self, desk: &mut Desk) -> Result<(), Failure> {
+        if !desk.input.is_waiting() || self.requests.is_empty() || self.deadline.is_some() {
+            self.show_held(desk)?;
+        }
         let Desk { console, input, stops } = &mut *desk;
         // What waits for an answer while the turn is being stopped is settled by the stop.
         let asks_person = self.attendance == Attendance::Person
@@ -196,7 +206,15 @@ impl Watch {
             heard = input.next(ask), if asks_person || reads_program => {
                 if asks_person { self.answered(heard, desk) } else { self.ordered(heard, desk) }
             }
-            delivery = self.events.next() => self.delivered(delivery, desk),
+            delivery = self.events.next(), if self.held.len() < HELD_MAX => {
+                match delivery {
+                    Some(delivery) if asks_person && !self.settles_card(&delivery) => {
+                        self.held.push_back(delivery);
+                        Ok(())
+                    }
+                    delivery => self.delivered(delivery, desk),
+                }
+            }
             () = tokio::time::sleep_until(deadline), if self.deadline.is_some() => {
                 desk.console.say("narthex: the turn did not end in time; leaving it");
                 Err(Failure::stopped())
@@ -238,6 +256,26 @@ impl Watch {
             Report::Prompt(Ok(())) | Report::Answer(Ok(())) | Report::Interrupt(Ok(())) => {}
         }
         Ok(())
+    }
+
+    /// Shows what came while a card waited.
+    fn show_held(&mut self, desk: &mut Desk) -> Result<(), Failure> {
+        while let Some(delivery) = self.held.pop_front() {
+            self.delivered(Some(delivery), desk)?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether a delivery decides the card that waits, or ends what it is about.
+    fn settles_card(&self, delivery: &Delivery) -> bool {
+        let Delivery::Event(event) = delivery else { return false };
+        match &event.body {
+            EventBody::RequestResolved(resolved) => {
+                self.requests.front().is_some_and(|r| r.request_id == resolved.request_id)
+            }
+            EventBody::PromptFinished(_) => true,
+            _ => false,
+        }
     }
 
     fn delivered(&mut self, delivery: Option<Delivery>, desk: &mut Desk) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The second waist: the small traits that a driver implements.
 //!
-//! **What**: [`Store`], [`Workspace`], [`Model`], [`Tool`], [`Clock`], each with a contract per method.
+//! **What**: [`Store`], [`Workspace`], [`Model`], [`Tool`], [`Clock`], each with a contract per
+//! method.
 //! **Knows** `protocol`, `stdx`.
 //! **Never** decides: a driver sees no session state and no policy.
 #![deny(missing_docs)]

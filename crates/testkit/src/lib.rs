@@ -1,7 +1,8 @@
 //! Tools for tests: a scripted model server, a memory store, contract suites, a virtual clock.
 //!
-//! **What**: what the tests of several crates share. Never part of the product.
+//! **What**: what the tests of several crates share.
 //! **Knows** `protocol`, `driver-api`, `runtime-api`.
+//! **Never** is part of the product, and never names the engine or a door.
 
 pub mod clock;
 pub mod fake_handle;

@@ -162,9 +162,9 @@ fn a_killed_idle_minder_is_replaced() {
         // The minder of the command before may still be leaving.
         let minders = || children(client.agent.id());
         wait_until(SOON, || minders().len() == 1, || format!("{:?}", minders()));
-        let idle = minders()[0];
+        let idle = minders().first().copied().unwrap();
         signal(idle, Signal::KILL);
-        let is_replaced = || minders().len() == 1 && minders()[0] != idle;
+        let is_replaced = || matches!(minders().as_slice(), [one] if *one != idle);
         wait_until(SOON, is_replaced, || format!("{:?}", minders()));
         assert_eq!(client.run("exit 3").2.status, Status::Code(3));
     }

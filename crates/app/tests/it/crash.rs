@@ -140,10 +140,7 @@ fn h1_sigkill_around_every_sync() {
 fn h1_sigkill_at_every_place_of_the_conversation() {
     for answer in 0..3 {
         for at in [At::Start, At::Head, At::Text, At::Calls, At::End] {
-            let is_met = match (answer, at) {
-                (2, At::Calls) | (1, At::Text) => false,
-                _ => true,
-            };
+            let is_met = !matches!((answer, at), (2, At::Calls) | (1, At::Text));
             if !is_met {
                 continue;
             }

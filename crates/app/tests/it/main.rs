@@ -1,4 +1,11 @@
 //! The program's settings; black-box tests of the binary stand beside them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 mod crash;
 mod processes;

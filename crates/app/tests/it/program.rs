@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "these tests start the built program as users do")]
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,16 +28,6 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Reads every line of standard output as JSON.
-    pub(crate) fn events(&self) -> Vec<Value> {
-        self.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
-    }
-
-    pub(crate) fn kinds(&self) -> Vec<String> {
-        let kind = |event: &Value| event["type"].as_str().unwrap_or_default().to_owned();
-        self.events().iter().map(kind).collect()
-    }
-
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("one JSON object: {self:?}"))
     }
@@ -68,22 +58,12 @@ impl Program {
         Self { folder, server, env }
     }
 
-    /// Sets a variable of all later runs.
-    pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
-        self.env.retain(|(known, _)| known != name);
-        self.env.push((name.to_owned(), value.into()));
-    }
-
     pub(crate) fn cwd(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {

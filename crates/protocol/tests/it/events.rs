@@ -8,6 +8,7 @@ use protocol::{
 };
 use serde_json::{Map, Value, json};
 
+#[allow(clippy::needless_pass_by_value, reason = "reads better with json! at every call")]
 fn object(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
@@ -54,6 +55,7 @@ fn assistant_content() -> Vec<Block> {
     ]
 }
 
+#[allow(clippy::too_many_lines, reason = "a table: one arm per kind")]
 fn sample(kind: EventKind) -> EventBody {
     let call = ToolCallId::new("toolu_1");
     let prompt = PromptId::new("06f0000000000000000000000p");
@@ -169,12 +171,8 @@ fn sample(kind: EventKind) -> EventBody {
             max_turns: Some(200),
         }
         .into(),
-        EventKind::PromptFinished => {
-            PromptFinished { prompt_id: prompt, result: result() }.into()
-        }
-        EventKind::SessionUpdated => {
-            SessionUpdated { title: Some("Fix the test".into()) }.into()
-        }
+        EventKind::PromptFinished => PromptFinished { prompt_id: prompt, result: result() }.into(),
+        EventKind::SessionUpdated => SessionUpdated { title: Some("Fix the test".into()) }.into(),
         EventKind::SessionClosed => SessionClosed { reason: SessionEnd::Shutdown }.into(),
         EventKind::Done => Done { result: result() }.into(),
     }

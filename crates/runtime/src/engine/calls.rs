@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use driver_api::{Access, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome};
+use driver_api::{
+    Access, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+};
 use protocol::ToolCallId;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedMutexGuard, mpsc};

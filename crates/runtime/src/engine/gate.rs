@@ -47,7 +47,7 @@ pub(crate) enum Examined {
     /// The arguments are wrong; the model is told how.
     Wrong(String),
     /// The call is understood.
-    Described { call: ToolCall, facts: CallFacts },
+    Described(Box<(ToolCall, CallFacts)>),
 }
 
 /// Checks arguments and looks up what the call is about.
@@ -72,7 +72,7 @@ pub(crate) async fn examine(
             };
             let (tool_call_id, tool_name) = (id.clone(), name.clone());
             let call = ToolCall { tool_call_id, tool_name, input: input.clone(), target };
-            Examined::Described { call, facts }
+            Examined::Described(Box::new((call, facts)))
         }
         Err(ToolError::Fault(fault)) => {
             tracing::error!(tool = %name, %fault, "describe a call");

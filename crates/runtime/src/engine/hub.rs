@@ -185,10 +185,8 @@ impl Inner {
         session.frame = frame.next();
         session.outbox.knows(head.clone());
         session.begins_empty();
-        let info = SessionInfo {
-            last_seq: 1,
-            ..stored::info(&id, &session.state.cwd.clone(), head, now)
-        };
+        let info =
+            SessionInfo { last_seq: 1, ..stored::info(&id, &session.state.cwd.clone(), head, now) };
         let _mailbox = self.start(session);
         Ok(info)
     }

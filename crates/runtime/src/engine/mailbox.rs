@@ -17,7 +17,10 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 #[derive(Debug)]
 pub(crate) enum Message {
     Prompt(Prompt, Reply<PromptAccepted>),
-    Interrupt { clear_queue: bool, reply: Reply<bool> },
+    Interrupt {
+        clear_queue: bool,
+        reply: Reply<bool>,
+    },
     Answer(RequestId, Answer, Reply<()>),
     SetMode(Mode, Reply<()>),
     SetModel(String, Reply<()>),

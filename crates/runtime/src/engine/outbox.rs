@@ -7,6 +7,15 @@ use protocol::{Event, EventBody, FrameId, Seq, SessionId, Timestamp};
 
 use crate::kernel::State;
 
+/// What was taken out: rows for the store, events for viewers, and the facts for lists where they
+/// changed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) rows: Vec<LogRow>,
+    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) head: Option<SessionHead>,
+}
+
 /// Events that are folded but not yet durable.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -24,13 +33,8 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
-    /// Takes everything that waits as rows for the store and events for viewers, and the facts
-    /// for lists where they changed.
-    pub(crate) fn take(
-        &mut self,
-        session: &SessionId,
-        state: &State,
-    ) -> serde_json::Result<(Vec<LogRow>, Vec<Arc<Event>>, Option<SessionHead>)> {
+    /// Takes everything that waits.
+    pub(crate) fn take(&mut self, session: &SessionId, state: &State) -> serde_json::Result<Taken> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut rows = Vec::with_capacity(waiting.len());
         let mut events = Vec::with_capacity(waiting.len());
@@ -42,7 +46,7 @@ impl Outbox {
         let head = head_of(state);
         let changed = (self.head.as_ref() != Some(&head)).then(|| head.clone());
         self.head = Some(head);
-        Ok((rows, events, changed))
+        Ok(Taken { rows, events, head: changed })
     }
 
     /// Says what the store has.

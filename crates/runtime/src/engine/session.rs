@@ -30,7 +30,7 @@ use super::asking::Attempts;
 use super::calls::Seen;
 use super::mailbox::Message;
 use super::options::Services;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Taken};
 use super::viewers::Viewers;
 use crate::kernel::{Command, State, Transcript, decide, evolve};
 
@@ -62,6 +62,9 @@ enum Outcome {
     PauseOver,
     Ran { call: ToolCallId, outcome: driver_api::ToolOutcome, took: Duration },
 }
+
+/// A live piece of a tool's output, under its call.
+type Piece = (ToolCallId, Progress);
 
 /// A call as the model asked for it.
 #[derive(Clone, Debug)]
@@ -101,7 +104,7 @@ struct Live {
     deltas: Option<mpsc::Receiver<Delta>>,
     /// The text of the answer so far.
     partial: String,
-    progress: (mpsc::Sender<(ToolCallId, Progress)>, mpsc::Receiver<(ToolCallId, Progress)>),
+    progress: (mpsc::Sender<Piece>, mpsc::Receiver<Piece>),
     asked: HashMap<ToolCallId, Asked>,
     facts: HashMap<ToolCallId, CallFacts>,
     running: BTreeSet<ToolCallId>,
@@ -282,7 +285,8 @@ impl Session {
             return Ok(());
         }
         let taken = self.outbox.take(&self.id, &self.state);
-        let (rows, events, head) = taken.map_err(|e| Fault::with("encode events", e))?;
+        let Taken { rows, events, head } =
+            taken.map_err(|error| Fault::with("encode events", error))?;
         if let Some(last) = rows.last() {
             self.live.updated_at = last.at;
         }

@@ -123,9 +123,8 @@ fn advance(state: &State, now: Timestamp) -> Vec<EventBody> {
         return Vec::new();
     }
     // A paused answer is carried on by the next step, as the provider asks.
-    let is_finished = turn.step > 0
-        && turn.calls.is_empty()
-        && turn.stop != Some(StopReason::PauseTurn);
+    let is_finished =
+        turn.step > 0 && turn.calls.is_empty() && turn.stop != Some(StopReason::PauseTurn);
     if is_finished {
         return ends(turn, Ending::of(TurnEnd::Completed), now);
     }
@@ -163,10 +162,9 @@ fn start(state: &State, id: &ToolCallId) -> Vec<EventBody> {
     let Some(call) = state.call(id) else { return Vec::new() };
     let effect = match call.stage {
         CallStage::Described(effect) | CallStage::Allowed(effect) => effect,
-        CallStage::Requested
-        | CallStage::Waiting(..)
-        | CallStage::Started(_)
-        | CallStage::Over => return Vec::new(),
+        CallStage::Requested | CallStage::Waiting(..) | CallStage::Started(_) | CallStage::Over => {
+            return Vec::new();
+        }
     };
     vec![ToolStarted { tool_call_id: id.clone(), effect }.into()]
 }
@@ -176,9 +174,9 @@ fn resolve(
     resolved: RequestResolved,
     feedback: Option<String>,
 ) -> Result<Vec<EventBody>, Refusal> {
-    let request = &resolved.request_id;
-    let Some(call) = state.waiting(request) else {
-        return Err(if state.resolved.contains(request) {
+    let request = resolved.request_id.clone();
+    let Some(call) = state.waiting(&request) else {
+        return Err(if state.resolved.contains(&request) {
             let message = format!("request {request} was decided before");
             Refusal::new(RefusalCode::RequestResolved, message)
         } else {
@@ -186,7 +184,7 @@ fn resolve(
         });
     };
     let (outcome, by) = (resolved.outcome, resolved.by);
-    let mut events: Vec<EventBody> = vec![resolved.clone().into()];
+    let mut events: Vec<EventBody> = vec![resolved.into()];
     if outcome == Outcome::Deny {
         let reason = match feedback {
             Some(words) if !words.trim().is_empty() => format!("denied by the user: {words}"),

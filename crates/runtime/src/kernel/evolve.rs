@@ -206,9 +206,11 @@ pub(crate) fn text_of(content: &[Block]) -> String {
     text
 }
 
-/// Counts the bytes of text in blocks; an image counts as much text as its tokens are worth.
+/// What an image counts for, in bytes of text: about as many tokens as providers charge for one.
+const IMAGE_BYTES: u64 = 6_000;
+
+/// Counts the bytes of text in blocks.
 fn text_bytes(content: &[Block]) -> u64 {
-    const IMAGE_BYTES: u64 = 6_000;
     let sizes = content.iter().map(|block| match block {
         Block::Text { text, .. } | Block::Thinking { text, .. } => text.len() as u64,
         Block::Image(_) => IMAGE_BYTES,

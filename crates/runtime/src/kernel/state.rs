@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::{
-    Effect, Mode, PromptId, RequestId, Seq, StopReason, Timestamp, ToolCallId, Usage,
-};
+use protocol::{Effect, Mode, PromptId, RequestId, Seq, StopReason, Timestamp, ToolCallId, Usage};
 use serde::{Deserialize, Serialize};
 
 /// How many files a session remembers as seen; the oldest is forgotten first, and a forgotten

@@ -123,6 +123,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 impl Session {
+    #[allow(clippy::too_many_lines, reason = "a table: one arm per happening")]
     fn happen(&mut self, happening: &Happening) {
         let stages = |session: &Self| -> Vec<(ToolCallId, CallStage)> {
             let calls = session.state.turn.iter().flat_map(|turn| turn.calls.clone());
@@ -225,8 +226,7 @@ impl Session {
     }
 
     fn gate(&mut self, id: ToolCallId, verdict: u8) {
-        let target =
-            Target { summary: "x".into(), effect: Effect::Execute, paths: Vec::new() };
+        let target = Target { summary: "x".into(), effect: Effect::Execute, paths: Vec::new() };
         let tool_name = "run_shell".to_owned();
         self.apply(Command::Describe(ToolCall {
             tool_call_id: id.clone(),
@@ -474,12 +474,8 @@ fn an_answer_is_decided_once() {
     let turn = session.state.turn.clone().unwrap();
     let CallStage::Waiting(request, _) = turn.calls[0].stage.clone() else { panic!("waits") };
     session.happen(&Happening::Resolve { allow: true });
-    let again = Command::Resolve {
-        request,
-        answer: Answer::AllowOnce,
-        by: DecidedBy::Client,
-        rule: None,
-    };
+    let again =
+        Command::Resolve { request, answer: Answer::AllowOnce, by: DecidedBy::Client, rule: None };
     let refusal = decide(&session.state, again, Timestamp(0)).unwrap_err();
     assert_eq!(refusal.code, protocol::RefusalCode::RequestResolved);
 }

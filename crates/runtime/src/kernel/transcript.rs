@@ -159,8 +159,9 @@ impl Transcript {
     /// Keeps the first result of an open call. A late or second one is in the log for people and
     /// is never sent unpaired. The name is the model's own, so that it finds its call again.
     fn settle(&mut self, id: &ToolCallId, content: Vec<Block>, is_error: bool) {
-        let is_waited_for = |open: &&Open| open.id == *id && !self.results.contains_key(&open.shown);
-        if let Some(open) = self.open.iter().find(is_waited_for) {
+        let results = &self.results;
+        let is_open = |open: &&Open| open.id == *id && !results.contains_key(&open.shown);
+        if let Some(open) = self.open.iter().find(is_open) {
             let (id, name) = (open.shown.clone(), open.name.clone());
             let block = Block::ToolResult { id: id.clone(), name, content, is_error };
             self.results.insert(id, block);
@@ -183,10 +184,8 @@ impl Transcript {
             content.push(self.results.get(&open.shown).cloned().unwrap_or_else(missing));
         }
         content.extend(self.said.iter().cloned());
-        let (id, created_at) = self
-            .said_id
-            .clone()
-            .unwrap_or_else(|| (MessageId::new("results"), Timestamp(0)));
+        let (id, created_at) =
+            self.said_id.clone().unwrap_or_else(|| (MessageId::new("results"), Timestamp(0)));
         Some(Message { id, role: Role::User, content, created_at })
     }
 

@@ -10,9 +10,7 @@ use async_trait::async_trait;
 use driver_api::*;
 use protocol::event::Done;
 use protocol::*;
-use runtime_api::{
-    AgentSettings, CreateSession, Handle, Overflow, Position, Prompt, Subscription,
-};
+use runtime_api::{AgentSettings, CreateSession, Handle, Overflow, Position, Prompt, Subscription};
 use serde_json::{Map, json};
 use testkit::clock::{TestClock, TestIds};
 use testkit::memory_store::MemoryDisk;
@@ -249,11 +247,7 @@ struct Folders;
 
 #[async_trait]
 impl Workspaces for Folders {
-    async fn open(
-        &self,
-        cwd: &str,
-        _: &[String],
-    ) -> Result<Arc<dyn Workspace>, WorkspaceError> {
+    async fn open(&self, cwd: &str, _: &[String]) -> Result<Arc<dyn Workspace>, WorkspaceError> {
         Ok(Arc::new(EmptyFolder(vec![PathBuf::from(cwd)])))
     }
 

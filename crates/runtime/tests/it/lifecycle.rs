@@ -87,10 +87,8 @@ async fn h5_a_damaged_tail_is_cut_and_told() {
     });
     let handle = world.process();
     handle.open(&id, AgentSettings::default()).await.unwrap();
-    let mut viewer = handle
-        .subscribe(&id, Position::From(Seq(1)), Overflow::Pace(64))
-        .await
-        .unwrap();
+    let mut viewer =
+        handle.subscribe(&id, Position::From(Seq(1)), Overflow::Pace(64)).await.unwrap();
     let mut told = false;
     while !told {
         let event = viewer.next_event().await.unwrap();

@@ -67,8 +67,10 @@ async fn v1_the_budget_is_time_and_its_end_is_an_error() {
     assert_eq!(done.result.message.as_deref(), Some("529: overloaded"));
     let took = began.elapsed();
     assert!(took <= Duration::from_secs(120) && took > Duration::from_secs(60), "{took:?}");
-    let kept = events.iter().any(|body| matches!(body, EventBody::AssistantMessage(message)
-        if format!("{:?}", message.content).contains("half an answer")));
+    let kept = events.iter().any(|body| {
+        matches!(body, EventBody::AssistantMessage(message)
+        if format!("{:?}", message.content).contains("half an answer"))
+    });
     assert!(kept, "the partial text of the last attempt is kept");
 }
 

@@ -25,9 +25,23 @@ async fn a_turn_reads_acts_and_says() {
     assert!((cost - 0.0004).abs() < 1e-9, "{cost}");
     let kinds: Vec<_> = events.iter().map(|body| body.kind().as_str()).collect();
     let expected = [
-        "session_updated", "prompt_started", "turn_start", "context_set", "assistant_message",
-        "usage", "tool_call", "tool_call", "tool_started", "tool_started", "tool_result",
-        "tool_result", "turn_start", "text_delta", "assistant_message", "usage", "done",
+        "session_updated",
+        "prompt_started",
+        "turn_start",
+        "context_set",
+        "assistant_message",
+        "usage",
+        "tool_call",
+        "tool_call",
+        "tool_started",
+        "tool_started",
+        "tool_result",
+        "tool_result",
+        "turn_start",
+        "text_delta",
+        "assistant_message",
+        "usage",
+        "done",
         "prompt_finished",
     ];
     assert_eq!(kinds, expected);
@@ -49,15 +63,14 @@ async fn r2_five_hundred_calls_run_eight_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn v2_wrong_calls_become_one_error_result_each() {
     let world = World::default();
-    let call = |id: &str, name: &str, input: serde_json::Value, malformed: Option<&str>| {
-        Block::ToolUse {
+    let call =
+        |id: &str, name: &str, input: serde_json::Value, malformed: Option<&str>| Block::ToolUse {
             id: ToolCallId::new(id),
             name: name.into(),
             input: input.as_object().cloned().unwrap_or_default(),
             malformed: malformed.map(Into::into),
             signed: None,
-        }
-    };
+        };
     world.model.push(Script::Blocks(vec![
         call("", "touch", json!({"effect": "a"}), None),
         call("same", "touch", json!({"effect": "b"}), None),
@@ -130,10 +143,9 @@ async fn the_limit_of_steps_ends_the_turn() {
 #[tokio::test(start_paused = true)]
 async fn h8_a_failure_is_an_error_with_a_truthful_message() {
     let world = World::default();
-    world.model.push(Script::Fail(ModelError::new(
-        ModelErrorKind::Unauthorized,
-        "401: the key is wrong",
-    )));
+    world
+        .model
+        .push(Script::Fail(ModelError::new(ModelErrorKind::Unauthorized, "401: the key is wrong")));
     let handle = world.process();
     let id = session(&handle).await;
     let (done, _) = turn(&handle, &id, "hi").await;
@@ -173,8 +185,10 @@ async fn a_stop_ends_calls_and_keeps_what_was_said() {
     assert!(handle.interrupt(&id, false).await.unwrap());
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
-    let stopped = events.iter().any(|body| matches!(body, EventBody::ToolResult(result)
-        if format!("{:?}", result.output).contains("stopped by the user")));
+    let stopped = events.iter().any(|body| {
+        matches!(body, EventBody::ToolResult(result)
+        if format!("{:?}", result.output).contains("stopped by the user"))
+    });
     assert!(stopped, "the call's own last words are kept");
 
     world.model.push(Script::Stall("half an answer"));
@@ -188,9 +202,11 @@ async fn a_stop_ends_calls_and_keeps_what_was_said() {
     handle.interrupt(&id, false).await.unwrap();
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
-    let kept = events.iter().any(|body| matches!(body, EventBody::AssistantMessage(message)
+    let kept = events.iter().any(|body| {
+        matches!(body, EventBody::AssistantMessage(message)
         if message.stop_reason == StopReason::Interrupted
-            && message.content == vec![Block::text("half an answer")]));
+            && message.content == vec![Block::text("half an answer")])
+    });
     assert!(kept, "{events:?}");
 }
 
@@ -225,9 +241,9 @@ async fn a6_what_must_be_asked_for_is_denied_where_nobody_can_be_asked() {
     let id = handle.create(new).await.unwrap().id;
     let (done, events) = turn(&handle, &id, "go").await;
     assert_eq!((done.result.reason, done.result.unanswered), (TurnEnd::Completed, 1));
-    let denied = events.iter().any(
-        |body| matches!(body, EventBody::ToolDenied(denied) if denied.by == DeniedBy::Nobody),
-    );
+    let denied = events
+        .iter()
+        .any(|body| matches!(body, EventBody::ToolDenied(denied) if denied.by == DeniedBy::Nobody));
     assert!(denied, "{events:?}");
     assert_eq!(world.effect_count("x"), 0);
 }

@@ -563,7 +563,7 @@ async fn results_and_texts_read_alike_on_every_wire() {
             RESPONSES,
             responses(&[
                 user("hi"),
-                json!({"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}),
+                json!({"type": "function_call", "call_id": "c1", "name": "a", "arguments": "{}"}),
                 json!({"type": "function_call_output", "call_id": "c1", "output": "out"}),
             ]),
         ),

@@ -31,10 +31,13 @@ impl Session {
         };
         self.load_transcript().await?;
         self.set_context().await;
+        if self.state.turn.as_ref().is_some_and(|turn| turn.step == 1) {
+            // Once a model has heard a prompt, no crash may forget it.
+            self.flush().await?;
+        }
         let Some(transcript) = &self.live.transcript else { return Ok(()) };
         let system = transcript.system().unwrap_or_else(|| "".into());
-        let request =
-            request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
+        let request = request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
         if let Some(message) = overflow(&self.state, &request, &*model) {
             let code = ModelErrorKind::ContextOverflow.code();
             self.apply_sure(Command::End(Ending::error(code, message)));
@@ -126,7 +129,8 @@ impl Session {
         let budget = Duration::from_millis(self.agent.limits.retry_budget_ms);
         let random = self.services.options.ids.random();
         let partial = std::mem::take(&mut self.live.partial);
-        let partial = if error.partial_text.is_empty() { partial } else { error.partial_text.clone() };
+        let told = error.partial_text.clone();
+        let partial = if told.is_empty() { partial } else { told };
         match self.live.attempts.after(&error, now, budget, random) {
             Next::Retry(pause) => {
                 let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);

@@ -19,9 +19,10 @@ const PAGE: usize = 1_000;
 impl Session {
     /// Does everything that is owed and not under way: decides, makes it durable, begins effects.
     ///
-    /// A model call may begin before its step is durable: until the log has the step, nothing of
-    /// the answer is taken, and a crash in between costs a request that nobody heard of. A call
-    /// with an effect begins only when its start is durable.
+    /// A prompt is durable before the model hears of it. A later model call may begin before the
+    /// results that it carries are durable: nothing of its answer is taken until they are, and a
+    /// crash in between costs a request that nobody saw. A tool call begins only when its start
+    /// is durable.
     pub(super) async fn drive(&mut self) -> Result<(), StoreError> {
         if self.live.stopping_since.is_some() {
             self.stop_when_quiet();
@@ -182,7 +183,10 @@ impl Session {
         let schema = self.services.schema(&*tool);
         match examine(&*tool, &schema, id, &asked.input, &*self.workspace).await {
             Examined::Wrong(text) => self.wrong(id, &name, text),
-            Examined::Described { call, facts } => self.judge(call, facts),
+            Examined::Described(described) => {
+                let (call, facts) = *described;
+                self.judge(call, facts);
+            }
         }
     }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use driver_api::StoreError;
 use policy::{Layer, LayerName, Policy, Rule};
 use protocol::event::{Answer, DecidedBy, SessionEnd};
-use protocol::{
-    Block, Event, EventBody, MessageId, Mode, Refusal, RefusalCode, RequestId, Seq,
-};
+use protocol::{Block, Event, EventBody, MessageId, Mode, Refusal, RefusalCode, RequestId, Seq};
 use runtime_api::{
     AgentSettings, Delivery, Error, Overflow, Position, Prompt, PromptAccepted, PromptPart,
     SessionInfo, Subscription,
@@ -114,7 +112,8 @@ impl Session {
         let (request, by) = (request.clone(), DecidedBy::Client);
         self.apply(Command::Resolve { request, answer, by, rule })?;
         if is_new_rule {
-            self.policy = session_policy(&self.services.options.policy, &self.agent, &self.state.rules)?;
+            let base = &self.services.options.policy;
+            self.policy = session_policy(base, &self.agent, &self.state.rules)?;
         }
         Ok(())
     }
@@ -123,9 +122,8 @@ impl Session {
     /// suggested.
     fn rule_for(&self, request: &RequestId, given: Option<String>) -> Result<String, Error> {
         if let Some(text) = given {
-            text.parse::<Rule>().map_err(|error| {
-                Refusal::new(RefusalCode::Invalid, format!("rule: {error}"))
-            })?;
+            text.parse::<Rule>()
+                .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("rule: {error}")))?;
             return Ok(text);
         }
         let call = self.state.waiting(request).ok_or_else(|| {

@@ -196,7 +196,8 @@ impl<'w> Transaction<'w> {
             .await?;
         let last_seq = row.try_get::<i64, _>(0)?.cast_unsigned();
         if last_seq != facts.last_seq {
-            tracing::warn!(%session, was = facts.last_seq, last_seq, "the count of events was wrong");
+            let was = facts.last_seq;
+            tracing::warn!(%session, was, last_seq, "the count of events was wrong");
         }
         self.change(session, |facts| {
             facts.generation = generation;

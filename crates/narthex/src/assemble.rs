@@ -1,0 +1,91 @@
+//! The assembly: the only file that names every driver.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use driver_api::{SystemClock, SystemIds};
+use runtime_api::Handle;
+
+use crate::folders::Folders;
+use crate::options::Options;
+use crate::workspaces::HostWorkspaces;
+
+/// A running Narthex.
+#[derive(Debug)]
+pub struct Narthex {
+    handle: Handle,
+    notices: Vec<String>,
+}
+
+/// Why a Narthex could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder for everything that is kept cannot be used.
+    #[error("home folder {path}: {source}")]
+    Home {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("store {path}: {source}")]
+    Store {
+        /// The database file.
+        path: PathBuf,
+        /// Why.
+        source: driver_api::StoreError,
+    },
+    /// The models cannot be built, for example of a scenario that cannot be read.
+    #[error(transparent)]
+    Models(#[from] model::Error),
+}
+
+impl Narthex {
+    /// Returns the handle that doors take.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Returns what people should know about the start, for example that a damaged store was
+    /// mended. One sentence each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+}
+
+/// Builds the house. Opens nothing to the outside; no process starts before it is needed.
+///
+/// # Errors
+/// When the home folder, the store or the scenario cannot be opened; the text says which and why.
+pub async fn build(options: Options) -> Result<Narthex, Error> {
+    let folders = Folders::create(&options.home)
+        .map_err(|source| Error::Home { path: options.home.clone(), source })?;
+    let path = options.store.unwrap_or_else(|| options.home.join("narthex.db"));
+    let wanted = store::Options {
+        path: path.clone(),
+        blobs: folders.blobs.clone(),
+        run: folders.run.clone(),
+    };
+    let store =
+        store::sqlite::open(wanted).await.map_err(|source| Error::Store { path, source })?;
+    let notices = store.notices().to_vec();
+    let providers = options.providers;
+    let models = model::build(model::Options { providers, scenario: options.scenario })?;
+    let agent = sandbox::Agent::new(sandbox::AgentOptions { command: options.agent_command });
+    let runtime = runtime::Options {
+        store,
+        models,
+        tools: tools::native(),
+        workspaces: Arc::new(HostWorkspaces::new(agent)),
+        policy: options.policy,
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(SystemIds),
+        default_model: options.model,
+        default_mode: options.mode,
+        spill: folders.spill,
+        user_home: options.user_home,
+        idle_ms: None,
+    };
+    Ok(Narthex { handle: runtime.start(), notices })
+}
