@@ -133,7 +133,9 @@ impl Console {
             // Best effort: data reports a broken pipe itself, when it is written.
             drop(self.end_line());
         }
-        drop(writeln!(self.err, "{text}").and_then(|()| self.err.flush()));
+        // One write, so that lines of several processes do not mix.
+        let line = format!("{text}\n");
+        drop(self.err.write_all(line.as_bytes()).and_then(|()| self.err.flush()));
     }
 
     /// Shows on a terminal that something is going on, until the next words or data.

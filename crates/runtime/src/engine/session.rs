@@ -41,6 +41,10 @@ const LIVE: usize = 256;
 /// without a word.
 const STOP_GRACE: Duration = Duration::from_secs(15);
 
+/// How long facts may wait for company on their way to the log while a model is asked. What a fast
+/// model answers within that time shares their commit; to a person it is no time at all.
+const COMMIT_WINDOW: Duration = Duration::from_millis(2);
+
 /// A snapshot is written when the log has grown by this many events since the last one.
 const SNAPSHOT_EVERY: u64 = 1_000;
 
@@ -115,6 +119,8 @@ struct Live {
     updated_at: Timestamp,
     /// Whether the workspace should get ready for commands.
     is_prepare_due: bool,
+    /// When folded facts must be on their way to the log.
+    flush_due: Option<Duration>,
 }
 
 impl Session {
@@ -145,6 +151,7 @@ impl Session {
             stopping_since: None,
             updated_at: now,
             is_prepare_due: false,
+            flush_due: None,
         };
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let snapshot_at = Seq(0);
@@ -201,11 +208,12 @@ impl Session {
             let idle_ms = self.services.idle_ms();
             let clock = Arc::clone(&self.services.options.clock);
             let grace = self.stop_grace();
+            let flush_in = self.flush_in();
             tokio::select! {
                 biased;
-                Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await,
+                Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await?,
                 Some((call, piece)) = self.live.progress.1.recv() => {
-                    self.progress(call, piece).await;
+                    self.progress(call, piece).await?;
                 }
                 Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
                     match outcome {
@@ -226,6 +234,9 @@ impl Session {
                         return Ok(Ended::Closed);
                     }
                 },
+                () = clock.sleep(flush_in.unwrap_or_default()), if flush_in.is_some() => {
+                    self.flush().await?;
+                }
                 () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
                     self.abandon().await?;
                 }
@@ -244,6 +255,19 @@ impl Session {
         let since = self.live.stopping_since?;
         let spent = self.services.options.clock.elapsed().saturating_sub(since);
         Some(STOP_GRACE.saturating_sub(spent))
+    }
+
+    /// Returns how long the facts that wait may still wait.
+    fn flush_in(&self) -> Option<Duration> {
+        let due = self.live.flush_due?;
+        Some(due.saturating_sub(self.services.options.clock.elapsed()))
+    }
+
+    /// Lets facts wait for the answer that a model may give at once.
+    fn flush_soon(&mut self) {
+        if !self.outbox.is_empty() && self.live.flush_due.is_none() {
+            self.live.flush_due = Some(self.services.options.clock.elapsed() + COMMIT_WINDOW);
+        }
     }
 
     /// Decides a command and folds its events; they become durable with the next flush.
@@ -281,6 +305,7 @@ impl Session {
 
     /// Makes everything folded so far durable, then shows it.
     async fn flush(&mut self) -> Result<(), StoreError> {
+        self.live.flush_due = None;
         if self.outbox.is_empty() {
             return Ok(());
         }
@@ -314,13 +339,15 @@ impl Session {
         Ok(())
     }
 
-    /// Shows something live: it is not recorded.
-    async fn show_live(&mut self, body: EventBody) {
+    /// Shows something live: it is not recorded. What was recorded before it is shown before it.
+    async fn show_live(&mut self, body: EventBody) -> Result<(), StoreError> {
+        self.flush().await?;
         let frame = self.next_frame();
         let ts = self.services.options.clock.now();
         let session_id = self.id.clone();
         let event = Event { body, session_id, seq: None, frame, ts };
         self.viewers.show(Arc::new(event)).await;
+        Ok(())
     }
 
     fn spill_dir(&self) -> PathBuf {

@@ -37,7 +37,11 @@ impl Session {
                 break;
             }
         }
-        self.flush().await?;
+        if runs.is_empty() && self.live.asking.is_some() && !self.is_stopping() {
+            self.flush_soon();
+        } else {
+            self.flush().await?;
+        }
         for call in runs {
             self.start(call);
         }

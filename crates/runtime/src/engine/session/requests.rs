@@ -35,6 +35,7 @@ impl Session {
                 if accepted.is_ok() {
                     self.drive().await?;
                 }
+                self.flush().await?;
                 let _gone = reply.send(accepted);
             }
             Message::Interrupt { clear_queue, reply } => {
@@ -235,7 +236,7 @@ impl Session {
                     Err(error) => self.broken(&error).await?,
                 },
                 Some((call, piece)) = self.live.progress.1.recv() => {
-                    self.progress(call, piece).await;
+                    self.progress(call, piece).await?;
                 }
                 () = clock.sleep(grace) => self.abandon().await?,
             }

@@ -15,28 +15,32 @@ use crate::kernel::{Command, Ending};
 const PARTIAL_MAX: usize = 1024 * 1024;
 
 impl Session {
-    pub(super) async fn delta(&mut self, delta: Delta) {
+    pub(super) async fn delta(&mut self, delta: Delta) -> Result<(), StoreError> {
         match delta {
             Delta::Text(text) => {
                 if self.live.partial.len() + text.len() <= PARTIAL_MAX {
                     self.live.partial.push_str(&text);
                 }
-                self.show_live(TextDelta { text }.into()).await;
+                self.show_live(TextDelta { text }.into()).await
             }
             Delta::Thinking(text) => self.show_live(ThinkingDelta { text }.into()).await,
         }
     }
 
-    pub(super) async fn progress(&mut self, tool_call_id: ToolCallId, piece: Progress) {
+    pub(super) async fn progress(
+        &mut self,
+        tool_call_id: ToolCallId,
+        piece: Progress,
+    ) -> Result<(), StoreError> {
         let Progress { text, stream } = piece;
-        self.show_live(ToolProgress { tool_call_id, text, stream }.into()).await;
+        self.show_live(ToolProgress { tool_call_id, text, stream }.into()).await
     }
 
     /// Takes the outcome of an effect. Live pieces that came before it are shown first.
     pub(super) async fn settle(&mut self, outcome: Outcome) -> Result<(), StoreError> {
         match outcome {
             Outcome::Answered(answer) => {
-                self.drain_deltas().await;
+                self.drain_deltas().await?;
                 self.live.asking = None;
                 let Some(model) = self.live.model.clone() else { return Ok(()) };
                 match answer {
@@ -49,7 +53,7 @@ impl Session {
             Outcome::PauseOver => self.live.asking = None,
             Outcome::Ran { call, outcome, took } => {
                 while let Ok((call, piece)) = self.live.progress.1.try_recv() {
-                    self.progress(call, piece).await;
+                    self.progress(call, piece).await?;
                 }
                 self.ran(call, outcome, took);
             }
@@ -57,11 +61,12 @@ impl Session {
         Ok(())
     }
 
-    async fn drain_deltas(&mut self) {
-        let Some(mut deltas) = self.live.deltas.take() else { return };
+    async fn drain_deltas(&mut self) -> Result<(), StoreError> {
+        let Some(mut deltas) = self.live.deltas.take() else { return Ok(()) };
         while let Ok(delta) = deltas.try_recv() {
-            self.delta(delta).await;
+            self.delta(delta).await?;
         }
+        Ok(())
     }
 
     fn ran(&mut self, call: ToolCallId, mut outcome: ToolOutcome, took: Duration) {
@@ -91,7 +96,7 @@ impl Session {
         if !error.is_cancelled() {
             tracing::error!(session = %self.id, %error, "an effect broke");
         }
-        self.drain_deltas().await;
+        self.drain_deltas().await?;
         self.live.asking = None;
         Ok(())
     }
