@@ -80,6 +80,13 @@ impl Services {
         self.options.tools.iter().find(|tool| tool.spec().name == name).cloned()
     }
 
+    /// Compiles the schemas of all tools.
+    pub(crate) fn compile_schemas(&self) {
+        for tool in &self.options.tools {
+            self.schema(&**tool);
+        }
+    }
+
     /// Returns the compiled schema of a tool; compiled at its first use, since no start needs it.
     pub(crate) fn schema(&self, tool: &dyn Tool) -> Arc<Schema> {
         let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);

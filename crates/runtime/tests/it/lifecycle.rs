@@ -128,6 +128,31 @@ async fn a_useless_snapshot_is_ignored() {
     }
 }
 
+/// What a snapshot holds is not read again: damage before it does not even show.
+#[tokio::test(start_paused = true)]
+async fn opening_folds_only_the_tail_behind_the_newest_snapshot() {
+    let world = World::default();
+    let handle = world.process();
+    let id = session(&handle).await;
+    while world.disk.rows(&id).len() < 1_500 {
+        world.model.push(Script::Call(vec![("look", "x"); 20]));
+        world.model.push(Script::Say("Seen."));
+        turn(&handle, &id, "look").await;
+    }
+    let before = handle.info(&id).await.unwrap();
+    handle.shutdown().await;
+    world.disk.damage(&id, |rows| {
+        if let Some(row) = rows.iter_mut().find(|row| row.seq == Seq(40)) {
+            row.body = "{\"no".into();
+        }
+    });
+    let count = world.disk.rows(&id).len();
+    let handle = world.process();
+    let opened = handle.open(&id, AgentSettings::default()).await.unwrap();
+    assert_eq!((opened.prompts, opened.usage), (before.prompts, before.usage));
+    assert_eq!(world.disk.rows(&id).len(), count, "nothing was cut");
+}
+
 #[tokio::test(start_paused = true)]
 async fn e4_a_viewer_of_the_ring_that_does_not_read_holds_nobody_up() {
     let world = World::default();

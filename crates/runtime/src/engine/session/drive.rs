@@ -46,8 +46,11 @@ impl Session {
             self.start(call);
         }
         if std::mem::take(&mut self.live.is_prepare_due) {
-            // Beside the model call that has just begun: commands will not have to wait for it.
+            // Beside the model call that has just begun: the first call will not have to wait.
             self.services.options.workspaces.prepare();
+            let services = Arc::clone(&self.services);
+            // Whoever needs a schema before it is compiled compiles it.
+            drop(tokio::task::spawn_blocking(move || services.compile_schemas()));
         }
         Ok(())
     }
