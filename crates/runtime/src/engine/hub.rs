@@ -8,7 +8,7 @@ use driver_api::{Fault, LogRow, NewSession};
 use futures_util::FutureExt;
 use protocol::event::{Answer, SessionEnd, SessionStart};
 use protocol::{
-    EventBody, FrameId, Life, Message as Said, Mode, Refusal, RefusalCode, RequestId, Seq,
+    Event, EventBody, FrameId, Life, Message as Said, Mode, Refusal, RefusalCode, RequestId, Seq,
     SessionId,
 };
 use runtime_api::{
@@ -185,6 +185,8 @@ impl Inner {
         session.frame = frame.next();
         session.outbox.knows(head.clone());
         session.begins_empty();
+        let (session_id, seq) = (id.clone(), Some(Seq(1)));
+        session.remember(Arc::new(Event { body, session_id, seq, frame, ts: now }));
         let info =
             SessionInfo { last_seq: 1, ..stored::info(&id, &session.state.cwd.clone(), head, now) };
         let _mailbox = self.start(session);

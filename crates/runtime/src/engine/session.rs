@@ -7,7 +7,7 @@ mod settle;
 
 pub(crate) use requests::session_policy;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,9 @@ const STOP_GRACE: Duration = Duration::from_secs(15);
 /// How long facts may wait for company on their way to the log while a model is asked. What a fast
 /// model answers within that time shares their commit; to a person it is no time at all.
 const COMMIT_WINDOW: Duration = Duration::from_millis(2);
+
+/// How many of the newest recorded events are at hand for viewers that come a little late.
+const RECENT_MAX: usize = 32;
 
 /// A snapshot is written when the log has grown by this many events since the last one.
 const SNAPSHOT_EVERY: u64 = 1_000;
@@ -121,6 +124,8 @@ struct Live {
     is_prepare_due: bool,
     /// When folded facts must be on their way to the log.
     flush_due: Option<Duration>,
+    /// The newest recorded events.
+    recent: VecDeque<Arc<Event>>,
 }
 
 impl Session {
@@ -152,6 +157,7 @@ impl Session {
             updated_at: now,
             is_prepare_due: false,
             flush_due: None,
+            recent: VecDeque::new(),
         };
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let snapshot_at = Seq(0);
@@ -317,12 +323,21 @@ impl Session {
         }
         self.services.options.store.append(&self.lease, rows, head).await?;
         for event in events {
+            self.remember(Arc::clone(&event));
             self.viewers.show(event).await;
         }
         if self.state.seq.0 >= self.snapshot_at.0 + SNAPSHOT_EVERY {
             self.snapshot(SNAPSHOT_EVERY).await?;
         }
         Ok(())
+    }
+
+    /// Keeps a recorded event at hand.
+    pub(crate) fn remember(&mut self, event: Arc<Event>) {
+        if self.live.recent.len() == RECENT_MAX {
+            self.live.recent.pop_front();
+        }
+        self.live.recent.push_back(event);
     }
 
     /// Keeps a snapshot when the log has grown by `every` events since the last one.

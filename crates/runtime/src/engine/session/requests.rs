@@ -190,20 +190,32 @@ impl Session {
             backlog.push_back(Delivery::Gap { dropped: oldest.0 - from.0.max(1) });
         }
         let start = from.max(oldest);
-        if start <= self.state.seq {
-            let limit = usize::try_from(REPLAY_MAX).unwrap_or(usize::MAX);
-            let store = &self.services.options.store;
-            for row in store.read(&self.id, start, limit).await? {
-                if matches!(position, Position::AfterFrame(frame) if row.frame <= frame) {
-                    continue;
-                }
-                let Ok(body) = EventBody::decode(row.kind, &row.body) else { continue };
-                let (session_id, seq) = (self.id.clone(), Some(row.seq));
-                let event = Event { body, session_id, seq, frame: row.frame, ts: row.at };
-                backlog.push_back(Delivery::Event(Arc::new(event)));
+        for event in self.recorded(start).await? {
+            if !matches!(position, Position::AfterFrame(frame) if event.frame <= frame) {
+                backlog.push_back(Delivery::Event(event));
             }
         }
         Ok(self.viewers.add(backlog, overflow))
+    }
+
+    /// Returns the recorded events from a position on, from memory where they are at hand.
+    async fn recorded(&self, start: Seq) -> Result<Vec<Arc<Event>>, StoreError> {
+        if start > self.state.seq {
+            return Ok(Vec::new());
+        }
+        let recent = &self.live.recent;
+        if recent.front().is_some_and(|first| first.seq.is_some_and(|seq| seq <= start)) {
+            let wanted = recent.iter().filter(|event| event.seq >= Some(start));
+            return Ok(wanted.cloned().collect());
+        }
+        let limit = usize::try_from(REPLAY_MAX).unwrap_or(usize::MAX);
+        let rows = self.services.options.store.read(&self.id, start, limit).await?;
+        let events = rows.into_iter().filter_map(|row| {
+            let body = EventBody::decode(row.kind, &row.body).ok()?;
+            let (session_id, seq) = (self.id.clone(), Some(row.seq));
+            Some(Arc::new(Event { body, session_id, seq, frame: row.frame, ts: row.at }))
+        });
+        Ok(events.collect())
     }
 
     /// Returns what one sees from outside.
