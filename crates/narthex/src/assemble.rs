@@ -77,7 +77,7 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         store,
         models,
         tools: tools::native(),
-        workspaces: Arc::new(HostWorkspaces::new(agent)),
+        workspaces: Arc::new(HostWorkspaces::new(agent, options.hidden_env)),
         policy: options.policy,
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(SystemIds),

@@ -28,4 +28,7 @@ pub struct Options {
     pub agent_command: Vec<OsString>,
     /// The home folder of the user, for rules that begin with `~/`.
     pub user_home: Option<PathBuf>,
+    /// Variables that commands never see, beside those whose names say that they are secret: the
+    /// ones that hold the keys of model servers.
+    pub hidden_env: Vec<String>,
 }

@@ -11,11 +11,12 @@ use sandbox::{Agent, HostOptions};
 #[derive(Debug)]
 pub(crate) struct HostWorkspaces {
     agent: Agent,
+    hidden_env: Vec<String>,
 }
 
 impl HostWorkspaces {
-    pub(crate) fn new(agent: Agent) -> Self {
-        Self { agent }
+    pub(crate) fn new(agent: Agent, hidden_env: Vec<String>) -> Self {
+        Self { agent, hidden_env }
     }
 }
 
@@ -29,7 +30,7 @@ impl Workspaces for HostWorkspaces {
         let options = HostOptions {
             cwd: PathBuf::from(cwd),
             roots: roots.iter().map(PathBuf::from).collect(),
-            env: Vec::new(),
+            env: self.hidden_env.iter().map(|name| (name.clone(), None)).collect(),
         };
         sandbox::host(options, self.agent.clone())
     }

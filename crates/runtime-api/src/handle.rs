@@ -143,7 +143,9 @@ pub trait Runtime: Send + Sync + Debug {
     /// `session_not_found`.
     async fn export(&self, session: &SessionId) -> Result<ExportedSession, Error>;
 
-    /// Stores a session that another store exported, under a new id.
+    /// Stores a session that another store exported, under a new id and in the folder that
+    /// `info.cwd` names. Its words are taken, its rights are not: the mode is at most the default,
+    /// rules and instructions for the model are left out.
     ///
     /// # Errors
     /// `invalid` when the log does not fold.
@@ -155,10 +157,10 @@ pub trait Runtime: Send + Sync + Debug {
     /// `session_not_found`, `session_busy`, `invalid` (position).
     async fn fork(&self, session: &SessionId, until: Option<Seq>) -> Result<SessionInfo, Error>;
 
-    /// Erases a stored session.
+    /// Erases a session; a turn that runs here is stopped first.
     ///
     /// # Errors
-    /// `session_not_found`, `owned_elsewhere`, `session_busy`.
+    /// `session_not_found`, `owned_elsewhere`.
     async fn remove(&self, session: &SessionId) -> Result<(), Error>;
 
     /// Stops all turns, closes all sessions and the store.

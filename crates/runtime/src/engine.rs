@@ -3,6 +3,7 @@
 mod asking;
 mod calls;
 mod context;
+mod foreign;
 mod gate;
 mod hub;
 mod limits;

@@ -66,10 +66,12 @@ pub(crate) async fn build(
 async fn instructions(workspace: &dyn Workspace) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut bytes_left = ALL_BYTES_MAX;
-    for folder in chain(workspace).await {
+    let folders = chain(workspace).await;
+    let Some(top) = folders.first().cloned() else { return found };
+    for folder in folders {
         for name in FILES {
             let path = folder.join(name);
-            let Some(words) = read(workspace, &path).await else { continue };
+            let Some(words) = read(workspace, &path, &top).await else { continue };
             if words.len() <= bytes_left {
                 bytes_left -= words.len();
                 found.push((path, words));
@@ -97,9 +99,15 @@ async fn chain(workspace: &dyn Workspace) -> Vec<PathBuf> {
     vec![cwd.to_path_buf()]
 }
 
-async fn read(workspace: &dyn Workspace, path: &Path) -> Option<String> {
+/// Reads an instruction file. Nobody is asked about it, so a link that leads out of the repository
+/// is not followed: it could name any file of the user.
+async fn read(workspace: &dyn Workspace, path: &Path, top: &Path) -> Option<String> {
     let located = workspace.locate(&path.to_string_lossy()).await.ok()?;
     located.stat.as_ref()?;
+    if !located.real.starts_with(top) {
+        tracing::warn!(path = %path.display(), "an instruction file leads out of the repository");
+        return None;
+    }
     let contents = workspace.read(&located, FILE_BYTES_MAX).await.ok()?;
     let text = String::from_utf8(contents.bytes).ok()?;
     (!text.trim().is_empty()).then_some(text)

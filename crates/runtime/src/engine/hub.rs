@@ -1,6 +1,7 @@
 //! The hub: which sessions are open here, and the way to each.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use futures_util::FutureExt;
 use protocol::event::{Answer, SessionEnd, SessionStart};
 use protocol::{
     Event, EventBody, FrameId, Life, Message as Said, Mode, Refusal, RefusalCode, RequestId, Seq,
-    SessionId,
+    SessionId, TurnEnd,
 };
 use runtime_api::{
     AgentSettings, CreateSession, Error, ExportedSession, Overflow, Position, Prompt,
@@ -18,6 +19,7 @@ use runtime_api::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use super::foreign;
 use super::mailbox::{MAILBOX, Message, Reply};
 use super::opening::{self, Why};
 use super::options::Services;
@@ -25,7 +27,7 @@ use super::outbox::head_of;
 use super::session::{Ended, Parts, Session, session_policy};
 use super::stored::{self, refused};
 use super::viewers::Viewers;
-use crate::kernel::{State, evolve};
+use crate::kernel::{Command, Ending, State, decide, evolve};
 
 /// Every session that is open here.
 #[derive(Debug)]
@@ -40,15 +42,29 @@ struct Inner {
     /// One opening at a time: two askers of a sleeping session must not both wake it.
     opening: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
+    is_closing: AtomicBool,
 }
 
 /// A session that was opened here and not closed.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// The way to its task; closed while it hibernates.
+    /// The way to its task; closed while it sleeps.
     mailbox: mpsc::Sender<Message>,
     agent: AgentSettings,
     viewers: Arc<Viewers>,
+    /// Whether its task went to sleep. A task that ended without broke.
+    sleeping: Arc<AtomicBool>,
+}
+
+impl Slot {
+    fn is_awake(&self) -> bool {
+        !self.mailbox.is_closed()
+    }
+
+    /// Says why a session without a task is opened again.
+    fn why(&self) -> Why {
+        if self.sleeping.load(Ordering::Acquire) { Why::Woken } else { Why::Broken }
+    }
 }
 
 impl Hub {
@@ -58,6 +74,7 @@ impl Hub {
             sessions: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
+            is_closing: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -68,17 +85,20 @@ impl Hub {
         id: &SessionId,
         message: impl Fn(Reply<T>) -> Message + Send,
     ) -> Result<T, Error> {
-        // A session may fall asleep between the look and the message: it is woken once more.
-        for _ in 0..2 {
-            let mailbox = self.inner.awake(id).await?;
+        loop {
+            let slot = self.inner.awake(id).await?;
             let (reply, answer) = oneshot::channel();
-            if mailbox.send(message(reply)).await.is_ok()
+            if slot.mailbox.send(message(reply)).await.is_ok()
                 && let Ok(answer) = answer.await
             {
                 return answer;
             }
+            // It fell asleep between the look and the message and has read nothing of it. A task
+            // that ended otherwise may have: the message is not said twice.
+            if !slot.sleeping.load(Ordering::Acquire) {
+                return Err(Fault::new(format!("session {id} ended before it answered")).into());
+            }
         }
-        Err(Fault::new(format!("session {id} did not answer")).into())
     }
 }
 
@@ -91,53 +111,76 @@ impl Inner {
         self.slots().get(id).cloned()
     }
 
-    /// Returns the way to an open session's task; starts the task where it sleeps.
-    async fn awake(self: &Arc<Self>, id: &SessionId) -> Result<mpsc::Sender<Message>, Error> {
+    /// Returns an open session whose task runs; starts the task where it sleeps.
+    async fn awake(self: &Arc<Self>, id: &SessionId) -> Result<Slot, Error> {
         let slot = self.slot(id).ok_or_else(|| not_open(id))?;
-        if !slot.mailbox.is_closed() {
-            return Ok(slot.mailbox);
+        if slot.is_awake() {
+            return Ok(slot);
         }
         let _one = self.opening.lock().await;
+        self.refuse_if_closing()?;
         let slot = self.slot(id).ok_or_else(|| not_open(id))?;
-        if !slot.mailbox.is_closed() {
-            return Ok(slot.mailbox);
+        if slot.is_awake() {
+            return Ok(slot);
         }
+        let why = slot.why();
         let Slot { agent, viewers, .. } = slot;
-        let session = opening::open(&self.services, id, agent, viewers, Why::Woken).await?;
+        let session = opening::open(&self.services, id, agent, viewers, why).await?;
         Ok(self.start(session))
     }
 
+    fn refuse_if_closing(&self) -> Result<(), Refusal> {
+        if self.is_closing.load(Ordering::Acquire) {
+            let message = "the program is about to stop";
+            return Err(Refusal::new(RefusalCode::ShuttingDown, message));
+        }
+        Ok(())
+    }
+
     /// Starts the task of an opened session.
-    fn start(self: &Arc<Self>, session: Session) -> mpsc::Sender<Message> {
+    fn start(self: &Arc<Self>, session: Session) -> Slot {
         let (mailbox, messages) = mpsc::channel(MAILBOX);
         let id = session.id.clone();
-        let agent = session.agent.clone();
-        let viewers = Arc::clone(&session.viewers);
-        let slot = Slot { mailbox: mailbox.clone(), agent, viewers };
-        self.slots().insert(id.clone(), slot);
+        let slot = Slot {
+            mailbox: mailbox.clone(),
+            agent: session.agent.clone(),
+            viewers: Arc::clone(&session.viewers),
+            sleeping: Arc::clone(&session.sleeping),
+        };
+        self.slots().insert(id.clone(), slot.clone());
         let inner = Arc::downgrade(self);
+        let own = mailbox.downgrade();
+        drop(mailbox);
         self.tasks.spawn(async move {
             let lived = std::panic::AssertUnwindSafe(session.run(messages)).catch_unwind().await;
             let Some(inner) = Weak::upgrade(&inner) else { return };
             match lived {
                 Ok(Ended::Hibernated) => {}
-                Ok(Ended::Closed | Ended::Lost) => {
-                    inner.slots().remove(&id);
-                }
+                Ok(Ended::Closed | Ended::Lost) => inner.forget(&id, &own),
                 Err(_) => inner.reopen(&id).await,
             }
         });
-        mailbox
+        slot
+    }
+
+    /// Removes the slot of a task that ended, unless another task has its place already.
+    fn forget(&self, id: &SessionId, own: &mpsc::WeakSender<Message>) {
+        let mut slots = self.slots();
+        let is_own = |slot: &Slot| own.upgrade().is_some_and(|own| own.same_channel(&slot.mailbox));
+        if slots.get(id).is_some_and(is_own) {
+            slots.remove(id);
+        }
     }
 
     /// Opens a session again whose task broke: its turn ends with an error, its viewers stay.
     async fn reopen(self: &Arc<Self>, id: &SessionId) {
         tracing::error!(session = %id, "the task of a session broke");
         let _one = self.opening.lock().await;
-        let Some(Slot { agent, viewers, .. }) = self.slot(id) else { return };
+        let Some(slot) = self.slot(id).filter(|slot| !slot.is_awake()) else { return };
+        let Slot { agent, viewers, .. } = slot;
         match opening::open(&self.services, id, agent, viewers, Why::Broken).await {
             Ok(session) => {
-                let _mailbox = self.start(session);
+                let _slot = self.start(session);
             }
             Err(error) => {
                 tracing::error!(session = %id, %error, "reopen a broken session");
@@ -146,7 +189,23 @@ impl Inner {
         }
     }
 
+    /// Closes a session: whoever asks for it from now on opens it anew.
+    async fn close(&self, id: &SessionId, reason: SessionEnd) -> Result<(), Error> {
+        let slot = self.slots().remove(id).ok_or_else(|| not_open(id))?;
+        let (reply, answer) = oneshot::channel();
+        if slot.mailbox.send(Message::Close(reason, reply)).await.is_ok()
+            && let Ok(answer) = answer.await
+        {
+            return answer;
+        }
+        let _one = self.opening.lock().await;
+        let (agent, viewers, why) = (slot.agent.clone(), Arc::clone(&slot.viewers), slot.why());
+        let mut session = opening::open(&self.services, id, agent, viewers, why).await?;
+        session.close(reason).await.map_err(refused)
+    }
+
     async fn create(self: &Arc<Self>, wanted: CreateSession) -> Result<SessionInfo, Error> {
+        self.refuse_if_closing()?;
         let options = &self.services.options;
         let mode = wanted.mode.unwrap_or(options.default_mode);
         options.policy.check_mode(mode)?;
@@ -168,6 +227,7 @@ impl Inner {
         evolve(&mut state, Seq(1), now, &body);
         let frame = FrameId::first_of(Life(1));
         let row = row(Seq(1), frame, now, &body)?;
+        let bytes = row.body.len();
         let head = head_of(&state);
         let new = NewSession { id: id.clone(), cwd, at: now, head: head.clone(), rows: vec![row] };
         let lease = options.store.create(new).await.map_err(refused)?;
@@ -186,34 +246,40 @@ impl Inner {
         session.outbox.knows(head.clone());
         session.begins_empty();
         let (session_id, seq) = (id.clone(), Some(Seq(1)));
-        session.remember(Arc::new(Event { body, session_id, seq, frame, ts: now }));
+        session.remember(Arc::new(Event { body, session_id, seq, frame, ts: now }), bytes);
         let info =
             SessionInfo { last_seq: 1, ..stored::info(&id, &session.state.cwd.clone(), head, now) };
-        let _mailbox = self.start(session);
+        let _slot = self.start(session);
         Ok(info)
     }
 
-    /// Stores a log under a new id.
+    /// Stores a log under a new id. A turn that was cut ends in the copy, and prompts that wait
+    /// stay with the original.
     async fn copy(
         &self,
         mut rows: Vec<LogRow>,
         parent: Option<SessionId>,
     ) -> Result<SessionInfo, Error> {
         let options = &self.services.options;
-        if let Some(first) = rows.first_mut()
-            && let Ok(EventBody::SessionStart(mut start)) =
-                EventBody::decode(first.kind, &first.body)
-        {
+        let Some(first) = rows.first_mut() else {
+            return Err(Refusal::new(RefusalCode::Invalid, "log: it is empty").into());
+        };
+        if let Ok(EventBody::SessionStart(mut start)) = EventBody::decode(first.kind, &first.body) {
             start.parent = parent;
             first.body = encode(&EventBody::SessionStart(start))?;
         }
-        let state = stored::fold(&rows)?;
-        if rows.is_empty() {
-            let message = "log: it is empty";
-            return Err(Refusal::new(RefusalCode::Invalid, message).into());
+        let mut state = stored::fold(&rows)?;
+        let at = options.clock.now();
+        for command in [Command::End(Ending::of(TurnEnd::Interrupted)), Command::ClearQueue] {
+            for body in decide(&state, command, at)? {
+                let seq = state.seq.next();
+                evolve(&mut state, seq, at, &body);
+                let frame = rows.last().map_or(FrameId(1), |last| last.frame.next());
+                rows.push(row(seq, frame, at, &body)?);
+            }
         }
         let id = SessionId::new(self.services.fresh_id());
-        let (at, head, cwd) = (options.clock.now(), head_of(&state), state.cwd.clone());
+        let (head, cwd) = (head_of(&state), state.cwd.clone());
         let new = NewSession { id: id.clone(), cwd, at, head: head.clone(), rows };
         let lease = options.store.create(new).await.map_err(refused)?;
         options.store.release(&lease).await.map_err(refused)?;
@@ -246,27 +312,32 @@ impl Runtime for Hub {
     }
 
     async fn open(&self, id: &SessionId, agent: AgentSettings) -> Result<SessionInfo, Error> {
-        let opened = {
+        let is_new = {
             let _one = self.inner.opening.lock().await;
-            match self.inner.slot(id) {
-                Some(_) => None,
-                None => {
-                    let services = &self.inner.services;
-                    let viewers = Arc::default();
-                    let session =
-                        opening::open(services, id, agent.clone(), viewers, Why::Asked).await?;
-                    Some(self.inner.start(session))
-                }
+            self.inner.refuse_if_closing()?;
+            let is_new = self.inner.slot(id).is_none();
+            if is_new {
+                let (services, viewers) = (&self.inner.services, Arc::default());
+                let session =
+                    opening::open(services, id, agent.clone(), viewers, Why::Asked).await?;
+                let _slot = self.inner.start(session);
             }
+            is_new
         };
-        if opened.is_some() {
+        if is_new {
             return self.ask(id, Message::Info).await;
         }
-        self.ask(id, |reply| Message::Configure(Box::new(agent.clone()), reply)).await
+        let configure = |reply| Message::Configure(Box::new(agent.clone()), reply);
+        let info = self.ask(id, configure).await?;
+        if let Some(slot) = self.inner.slots().get_mut(id) {
+            // What it sleeps with is what it wakes with.
+            slot.agent = agent;
+        }
+        Ok(info)
     }
 
     async fn close(&self, session: &SessionId) -> Result<(), Error> {
-        self.ask(session, |reply| Message::Close(SessionEnd::Closed, reply)).await
+        self.inner.close(session, SessionEnd::Closed).await
     }
 
     async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error> {
@@ -305,7 +376,7 @@ impl Runtime for Hub {
     }
 
     async fn info(&self, session: &SessionId) -> Result<SessionInfo, Error> {
-        if self.inner.slot(session).is_some_and(|slot| !slot.mailbox.is_closed()) {
+        if self.inner.slot(session).is_some_and(|slot| slot.is_awake()) {
             return self.ask(session, Message::Info).await;
         }
         let row = self.inner.services.options.store.get(session).await.map_err(refused)?;
@@ -330,12 +401,14 @@ impl Runtime for Hub {
     }
 
     async fn import(&self, session: ExportedSession) -> Result<SessionInfo, Error> {
-        self.inner.copy(session.rows, Some(session.info.id)).await
+        let ExportedSession { info, mut rows } = session;
+        foreign::disarm(&mut rows, &info.cwd, self.inner.services.options.default_mode)?;
+        self.inner.copy(rows, Some(info.id)).await
     }
 
     async fn fork(&self, session: &SessionId, until: Option<Seq>) -> Result<SessionInfo, Error> {
         let store = &self.inner.services.options.store;
-        let (_, mut rows) = opening::fold_whole(&**store, session).await?;
+        let (state, mut rows) = opening::fold_whole(&**store, session).await?;
         if let Some(until) = until {
             let count = usize::try_from(until.0).unwrap_or(usize::MAX);
             if count == 0 || count > rows.len() {
@@ -344,7 +417,8 @@ impl Runtime for Hub {
             }
             rows.truncate(count);
         }
-        if until.is_none() && stored::fold(&rows)?.turn.is_some() {
+        let has_owner = store.get(session).await.map_err(refused)?.owner.is_some();
+        if until.is_none() && has_owner && state.turn.is_some() {
             let message = "the session is in the middle of a turn: stop it or wait for its end";
             return Err(Refusal::new(RefusalCode::SessionBusy, message).into());
         }
@@ -369,6 +443,9 @@ impl Runtime for Hub {
     }
 
     async fn shutdown(&self) {
+        self.inner.is_closing.store(true, Ordering::Release);
+        // Whoever is opening a session right now is waited for; nobody opens one after that.
+        drop(self.inner.opening.lock().await);
         let open: Vec<(SessionId, Slot)> = self.inner.slots().drain().collect();
         for (id, slot) in open {
             let (reply, answer) = oneshot::channel();

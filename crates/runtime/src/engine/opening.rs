@@ -99,8 +99,8 @@ async fn open_owned(
         Why::Woken => None,
     };
     if let Some(ending) = ending {
+        // Prompts that wait were promised to run: they do, after the turn that was cut.
         session.mend(crate::kernel::Command::End(ending));
-        session.mend(crate::kernel::Command::ClearQueue);
     }
     session.flush_opened().await.map_err(refused)?;
     Ok(session)

@@ -10,13 +10,14 @@ pub(crate) use requests::session_policy;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use driver_api::{
     CallFacts, Delta, Fault, Lease, Model, Progress, Snapshot, StoreError, ToolSpec, Workspace,
 };
 use policy::Policy;
-use protocol::event::SessionEnd;
+use protocol::event::{Notice, NoticeLevel, SessionEnd};
 use protocol::{
     Event, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp, ToolCallId,
 };
@@ -47,6 +48,9 @@ const COMMIT_WINDOW: Duration = Duration::from_millis(2);
 
 /// How many of the newest recorded events are at hand for viewers that come a little late.
 const RECENT_MAX: usize = 32;
+
+/// How many bytes they may have together: a live session stays small.
+const RECENT_BYTES_MAX: usize = 32 * 1024;
 
 /// A snapshot is written when the log has grown by this many events since the last one.
 const SNAPSHOT_EVERY: u64 = 1_000;
@@ -95,6 +99,8 @@ pub(crate) struct Session {
     pub(crate) frame: FrameId,
     pub(crate) created_at: Timestamp,
     pub(crate) snapshot_at: Seq,
+    /// Set before the task ends because nobody uses the session.
+    pub(crate) sleeping: Arc<AtomicBool>,
     live: Live,
 }
 
@@ -124,8 +130,11 @@ struct Live {
     is_prepare_due: bool,
     /// When folded facts must be on their way to the log.
     flush_due: Option<Duration>,
-    /// The newest recorded events.
-    recent: VecDeque<Arc<Event>>,
+    /// The newest recorded events with their sizes in bytes.
+    recent: VecDeque<(Arc<Event>, usize)>,
+    recent_bytes: usize,
+    /// Whether the session is on its way to be closed: no further prompt begins.
+    is_closing: bool,
 }
 
 impl Session {
@@ -158,6 +167,8 @@ impl Session {
             is_prepare_due: false,
             flush_due: None,
             recent: VecDeque::new(),
+            recent_bytes: 0,
+            is_closing: false,
         };
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let snapshot_at = Seq(0);
@@ -174,6 +185,7 @@ impl Session {
             frame,
             created_at: now,
             snapshot_at,
+            sleeping: Arc::default(),
             live,
         }
     }
@@ -202,9 +214,24 @@ impl Session {
             Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "a session lost its log");
+                self.tell_loss(&error).await;
                 Ended::Lost
             }
         }
+    }
+
+    /// Tells viewers why their stream ends. It is no event of the log, which cannot be written.
+    async fn tell_loss(&mut self, error: &StoreError) {
+        let message = match error {
+            StoreError::Stale(_) => "another process has taken the session over",
+            _ => "the log cannot be written, so the session has stopped here",
+        };
+        let (level, code) = (NoticeLevel::Error, Some("log_lost".to_owned()));
+        let body = Notice { level, code, message: message.to_owned() }.into();
+        let (session_id, frame) = (self.id.clone(), self.next_frame());
+        let ts = self.services.options.clock.now();
+        let event = Event { body, session_id, seq: None, frame, ts };
+        self.viewers.show(Arc::new(event)).await;
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<Message>) -> Result<Ended, StoreError> {
@@ -217,16 +244,7 @@ impl Session {
             let flush_in = self.flush_in();
             tokio::select! {
                 biased;
-                Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await?,
-                Some((call, piece)) = self.live.progress.1.recv() => {
-                    self.progress(call, piece).await?;
-                }
-                Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
-                    match outcome {
-                        Ok(outcome) => self.settle(outcome).await?,
-                        Err(error) => self.broken(&error).await?,
-                    }
-                }
+                // First, so that no flood of live pieces keeps a stop from being heard.
                 message = mailbox.recv() => match message {
                     Some(Message::Close(reason, reply)) => {
                         self.close(reason).await?;
@@ -240,6 +258,16 @@ impl Session {
                         return Ok(Ended::Closed);
                     }
                 },
+                Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await?,
+                Some((call, piece)) = self.live.progress.1.recv() => {
+                    self.progress(call, piece).await?;
+                }
+                Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
+                    match outcome {
+                        Ok(outcome) => self.settle(outcome).await?,
+                        Err(error) => self.broken(&error).await?,
+                    }
+                }
                 () = clock.sleep(flush_in.unwrap_or_default()), if flush_in.is_some() => {
                     self.flush().await?;
                 }
@@ -249,6 +277,7 @@ impl Session {
                 () = clock.sleep(Duration::from_millis(idle_ms)), if is_idle => {
                     if !self.viewers.any() && mailbox.is_empty() {
                         self.snapshot(1).await?;
+                        self.sleeping.store(true, Ordering::Release);
                         return Ok(Ended::Hibernated);
                     }
                 }
@@ -321,9 +350,10 @@ impl Session {
         if let Some(last) = rows.last() {
             self.live.updated_at = last.at;
         }
+        let sizes: Vec<usize> = rows.iter().map(|row| row.body.len()).collect();
         self.services.options.store.append(&self.lease, rows, head).await?;
-        for event in events {
-            self.remember(Arc::clone(&event));
+        for (event, bytes) in events.into_iter().zip(sizes) {
+            self.remember(Arc::clone(&event), bytes);
             self.viewers.show(event).await;
         }
         if self.state.seq.0 >= self.snapshot_at.0 + SNAPSHOT_EVERY {
@@ -332,12 +362,14 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps a recorded event at hand.
-    pub(crate) fn remember(&mut self, event: Arc<Event>) {
-        if self.live.recent.len() == RECENT_MAX {
-            self.live.recent.pop_front();
+    /// Keeps a recorded event at hand. Those that are kept follow each other without a gap.
+    pub(crate) fn remember(&mut self, event: Arc<Event>, bytes: usize) {
+        self.live.recent.push_back((event, bytes));
+        self.live.recent_bytes += bytes;
+        while self.live.recent.len() > RECENT_MAX || self.live.recent_bytes > RECENT_BYTES_MAX {
+            let Some((_, bytes)) = self.live.recent.pop_front() else { break };
+            self.live.recent_bytes -= bytes;
         }
-        self.live.recent.push_back(event);
     }
 
     /// Keeps a snapshot when the log has grown by `every` events since the last one.
@@ -349,7 +381,12 @@ impl Session {
         let seq = self.state.seq;
         let version = crate::kernel::SNAPSHOT_VERSION;
         let snapshot = Snapshot { seq, version, bytes };
-        self.services.options.store.put_snapshot(&self.lease, snapshot).await?;
+        match self.services.options.store.put_snapshot(&self.lease, snapshot).await {
+            Err(error @ StoreError::Stale(_)) => return Err(error),
+            // It only saves time: the log has everything.
+            Err(error) => tracing::warn!(session = %self.id, %error, "keep a snapshot"),
+            Ok(()) => {}
+        }
         self.snapshot_at = seq;
         Ok(())
     }

@@ -67,6 +67,14 @@ pub(crate) fn refused(error: StoreError) -> Error {
     Refusal::new(code, message).into()
 }
 
+/// Tells a caller of a store's failure that ends the session as well.
+pub(crate) fn told(error: &StoreError) -> Error {
+    match error {
+        StoreError::Stale(id) => refused(StoreError::Stale(id.clone())),
+        other => driver_api::Fault::new(format!("write the session's log: {other}")).into(),
+    }
+}
+
 pub(crate) async fn list(
     store: &dyn Store,
     filter: SessionFilter,
@@ -76,18 +84,66 @@ pub(crate) async fn list(
     Ok(rows.into_iter().map(info_of).collect())
 }
 
-/// Reads every row of a log, or as far as it is sound.
+/// Reads a log page by page, past rows that are damaged.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    from: Seq,
+    last: Seq,
+    lost: u64,
+}
+
+impl Reading {
+    /// Reads from `from` to `last`, both included.
+    pub(crate) fn new(from: Seq, last: Seq) -> Self {
+        Self { from, last, lost: 0 }
+    }
+
+    /// Returns how many rows could not be read so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Returns the next rows; none after the last. A page may be empty where a row was passed
+    /// over.
+    pub(crate) async fn page(
+        &mut self,
+        store: &dyn Store,
+        id: &SessionId,
+    ) -> Result<Option<Vec<LogRow>>, StoreError> {
+        if self.from > self.last {
+            return Ok(None);
+        }
+        let page = store.read(id, self.from, PAGE).await?;
+        if let Some(row) = page.last() {
+            self.from = row.seq.next();
+        }
+        if page.len() < PAGE && self.from <= self.last {
+            // The store ends its answer before a damaged row; what is behind it can be read.
+            self.lost += 1;
+            self.from = self.from.next();
+        }
+        Ok(Some(page))
+    }
+}
+
+/// Reads every row of a log.
+///
+/// A damaged log is refused: a copy with a hole would be a lie.
 pub(crate) async fn rows(store: &dyn Store, id: &SessionId) -> Result<Vec<LogRow>, Error> {
+    let last = store.get(id).await.map_err(refused)?.last_seq;
     let mut rows: Vec<LogRow> = Vec::new();
-    loop {
-        let from = rows.last().map_or(Seq(1), |row| row.seq.next());
-        let page = store.read(id, from, PAGE).await.map_err(refused)?;
-        let is_last = page.len() < PAGE;
+    let mut reading = Reading::new(Seq(1), last);
+    while let Some(page) = reading.page(store, id).await.map_err(refused)? {
         rows.extend(page);
-        if is_last {
-            return Ok(rows);
+        if reading.lost() > 0 {
+            let message = format!(
+                "session: its log is damaged at event {}; a copy cannot be made",
+                rows.len() + 1
+            );
+            return Err(Refusal::new(RefusalCode::Invalid, message).into());
         }
     }
+    Ok(rows)
 }
 
 /// Returns the transcript for people: prompts, answers, and one message per result.
@@ -99,20 +155,17 @@ pub(crate) async fn messages(
 ) -> Result<Vec<Message>, Error> {
     let limit = limit.clamp(1, MESSAGES_MAX);
     let mut messages = Vec::new();
-    let mut from = after.next();
-    loop {
-        let page = store.read(id, from, PAGE).await.map_err(refused)?;
+    let last = store.get(id).await.map_err(refused)?.last_seq;
+    let mut reading = Reading::new(after.next(), last);
+    while let Some(page) = reading.page(store, id).await.map_err(refused)? {
         for row in &page {
             messages.extend(message_of(row));
             if messages.len() == limit {
                 return Ok(messages);
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => from = last.seq.next(),
-            _ => return Ok(messages),
-        }
     }
+    Ok(messages)
 }
 
 fn message_of(row: &LogRow) -> Option<Message> {

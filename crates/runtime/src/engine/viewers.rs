@@ -1,7 +1,7 @@
 //! Who watches a session.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::Event;
 use runtime_api::{Delivery, Overflow, Subscription};
@@ -12,23 +12,23 @@ const RING: usize = 1_024;
 
 /// The viewers of one session. They outlive the task of the session, so that a fault of it does
 /// not end their streams.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Viewers {
-    ring: broadcast::Sender<Arc<Event>>,
+    /// Made for the first viewer that wants it, and gone after the last: a session that nobody
+    /// watches costs nothing.
+    ring: Mutex<Option<broadcast::Sender<Arc<Event>>>>,
     paced: Mutex<Vec<mpsc::Sender<Delivery>>>,
-}
-
-impl Default for Viewers {
-    fn default() -> Self {
-        Self { ring: broadcast::Sender::new(RING), paced: Mutex::default() }
-    }
 }
 
 impl Viewers {
     /// Adds a viewer whose stream begins with `backlog`.
     pub(crate) fn add(&self, backlog: VecDeque<Delivery>, overflow: Overflow) -> Subscription {
         match overflow {
-            Overflow::Ring => Subscription::ring(backlog, self.ring.subscribe()),
+            Overflow::Ring => {
+                let mut ring = self.ring();
+                let sender = ring.get_or_insert_with(|| broadcast::Sender::new(RING));
+                Subscription::ring(backlog, sender.subscribe())
+            }
             Overflow::Pace(credit) => {
                 let (sender, receiver) = mpsc::channel(credit.clamp(1, RING));
                 self.paced().push(sender);
@@ -47,16 +47,24 @@ impl Viewers {
         if is_gone {
             self.paced().retain(|viewer| !viewer.is_closed());
         }
-        // Without viewers of the ring there is nobody to tell, which is no error.
-        let _unwatched = self.ring.send(event);
+        let mut ring = self.ring();
+        if ring.as_ref().is_some_and(|ring| ring.send(event).is_err()) {
+            // The last viewer of the ring has gone.
+            *ring = None;
+        }
     }
 
     /// Tells whether anybody watches.
     pub(crate) fn any(&self) -> bool {
-        self.ring.receiver_count() > 0 || self.paced().iter().any(|viewer| !viewer.is_closed())
+        self.ring().as_ref().is_some_and(|ring| ring.receiver_count() > 0)
+            || self.paced().iter().any(|viewer| !viewer.is_closed())
     }
 
-    fn paced(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::Sender<Delivery>>> {
+    fn paced(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Delivery>>> {
         self.paced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Option<broadcast::Sender<Arc<Event>>>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

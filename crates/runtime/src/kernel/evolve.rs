@@ -6,6 +6,7 @@ use protocol::event::{
 use protocol::{Block, Effect, EventBody, Seq, Timestamp, ToolCallId};
 
 use super::state::{Call, CallStage, FILES_MAX, SeenFile, State, Turn, id_hash};
+use super::transcript::is_withdrawn;
 
 /// How many decided interactions are remembered.
 const RESOLVED_MAX: usize = 256;
@@ -57,9 +58,13 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
                 state.title.clone_from(&updated.title);
             }
         }
-        EventBody::Done(_) => {
+        EventBody::Done(done) => {
             if let Some(turn) = &mut state.turn {
                 turn.is_done = true;
+                if is_withdrawn(&done.result) {
+                    let left = state.context_grown.saturating_sub(turn.prompt_bytes);
+                    state.context_grown = left;
+                }
             }
         }
         EventBody::PromptFinished(finished) => {
@@ -85,7 +90,8 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
 fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptStarted) {
     state.queue.retain(|(id, _)| *id != started.prompt_id);
     state.prompts += 1;
-    state.context_grown += text_bytes(&started.content);
+    let prompt_bytes = text_bytes(&started.content);
+    state.context_grown += prompt_bytes;
     state.turn = Some(Turn {
         prompt: started.prompt_id.clone(),
         started_at: at,
@@ -100,6 +106,7 @@ fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptSt
         cost_usd: Some(0.0),
         unanswered: 0,
         malformed_steps: 0,
+        prompt_bytes,
         is_done: false,
     });
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const FILES_MAX: usize = 2_000;
 
 /// The version of the encoding in snapshots. It grows with every change of [`State`].
-pub(crate) const SNAPSHOT_VERSION: u32 = 1;
+pub(crate) const SNAPSHOT_VERSION: u32 = 2;
 
 /// A folded session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,8 @@ pub(crate) struct Turn {
     pub(crate) unanswered: u32,
     /// Steps in a row whose calls were all malformed.
     pub(crate) malformed_steps: u32,
+    /// Bytes that its prompt added to the transcript.
+    pub(crate) prompt_bytes: u64,
     /// Whether `done` was recorded; only `prompt_finished` is missing.
     pub(crate) is_done: bool,
 }

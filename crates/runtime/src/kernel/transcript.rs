@@ -8,8 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use protocol::event::{AssistantMessage, PromptStarted, ToolDenied, ToolResult};
-use protocol::{Block, EventBody, EventKind, Message, MessageId, Role, Timestamp, ToolCallId};
+use protocol::event::{AssistantMessage, PromptStarted, ToolDenied, ToolResult, TurnResult};
+use protocol::{
+    Block, EventBody, EventKind, Message, MessageId, Role, Timestamp, ToolCallId, Usage,
+};
 
 /// What the model reads about a call that may or may not have had its effect.
 pub(crate) const OUTCOME_UNKNOWN: &str = "interrupted: outcome unknown. The call had started when \
@@ -20,6 +22,9 @@ pub(crate) const NOT_RUN: &str = "not run: the turn was stopped before this call
 
 /// What stands in for an output without a visible character.
 const NO_OUTPUT: &str = "(no output)";
+
+/// The code of a turn whose request does not fit the model's window.
+pub(crate) const TOO_LONG: &str = "context_overflow";
 
 /// What carries on a transcript that would end with the model's own words.
 const CARRY_ON: &str = "Go on.";
@@ -33,6 +38,13 @@ struct Open {
     shown: ToolCallId,
     /// The tool as the model named it.
     name: String,
+}
+
+/// Tells whether a turn ended before a model heard its prompt, because the prompt does not fit.
+pub(crate) fn is_withdrawn(result: &TurnResult) -> bool {
+    result.turns <= 1
+        && result.usage == Usage::default()
+        && result.code.as_deref() == Some(TOO_LONG)
 }
 
 /// The transcript for the model, extended event by event.
@@ -60,6 +72,7 @@ impl Transcript {
                 | EventKind::AssistantMessage
                 | EventKind::ToolResult
                 | EventKind::ToolDenied
+                | EventKind::Done
         )
     }
 
@@ -71,8 +84,16 @@ impl Transcript {
             EventBody::AssistantMessage(message) => self.answer(at, message),
             EventBody::ToolResult(result) => self.result(result),
             EventBody::ToolDenied(denied) => self.denied(denied),
+            EventBody::Done(done) if is_withdrawn(&done.result) => self.withdraw(),
             _ => {}
         }
+    }
+
+    /// Takes back what was said since the last answer: it was too long for any model to hear, and
+    /// would be in the way of every later prompt.
+    fn withdraw(&mut self) {
+        self.said.clear();
+        self.said_id = None;
     }
 
     /// Returns the recorded system prompt.

@@ -260,7 +260,16 @@ impl World {
         self.process_on(self.disk.process())
     }
 
+    /// Starts a process whose sessions begin in a mode.
+    pub(crate) fn process_in(&self, mode: Mode) -> Handle {
+        self.process_with(self.disk.process(), mode)
+    }
+
     pub(crate) fn process_on(&self, store: Arc<dyn Store>) -> Handle {
+        self.process_with(store, Mode::FullAuto)
+    }
+
+    fn process_with(&self, store: Arc<dyn Store>, default_mode: Mode) -> Handle {
         let tools = vec![
             tool(self, "look", Effect::Read),
             tool(self, "touch", Effect::Execute),
@@ -276,7 +285,7 @@ impl World {
             clock: Arc::new(TestClock::default()),
             ids: Arc::clone(&self.ids) as _,
             default_model: Some("fake/model".into()),
-            default_mode: Mode::FullAuto,
+            default_mode,
             spill: PathBuf::from("/nowhere/spill"),
             user_home: None,
             idle_ms: None,

@@ -9,10 +9,11 @@ use runtime_api::{AgentSettings, Error, Overflow, Position, Prompt, SessionFilte
 
 use crate::house::{Script, World, session, turn, until_done, watch};
 
-fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> RefusalCode {
-    match answer.unwrap_err() {
-        Error::Refusal(refusal) => refusal.code,
-        Error::Fault(fault) => panic!("a fault: {fault}"),
+fn code<T>(answer: Result<T, Error>) -> RefusalCode {
+    match answer {
+        Err(Error::Refusal(refusal)) => refusal.code,
+        Err(Error::Fault(fault)) => panic!("a fault: {fault}"),
+        Ok(_) => panic!("no refusal"),
     }
 }
 
@@ -151,6 +152,85 @@ async fn opening_folds_only_the_tail_behind_the_newest_snapshot() {
     let opened = handle.open(&id, AgentSettings::default()).await.unwrap();
     assert_eq!((opened.prompts, opened.usage), (before.prompts, before.usage));
     assert_eq!(world.disk.rows(&id).len(), count, "nothing was cut");
+    // The model hears all but the damaged event, and people hear of the damage.
+    world.model.push(Script::Say("Still here."));
+    let (done, events) = turn(&handle, &id, "last words: papaya").await;
+    assert_eq!(done.result.text, "Still here.");
+    let told = events.iter().any(|body| {
+        matches!(body, EventBody::Notice(notice)
+        if notice.code.as_deref() == Some("log_damaged") && notice.message.contains("1 event"))
+    });
+    assert!(told, "{events:?}");
+    let requests = world.model.requests.lock().unwrap();
+    assert!(requests.last().unwrap().messages.len() > 80);
+}
+
+/// An imported session brings words, not rights.
+#[tokio::test(start_paused = true)]
+async fn an_imported_session_has_no_rights_of_its_own() {
+    let world = World::default();
+    let handle = world.process();
+    let id = session(&handle).await;
+    world.model.push(Script::Say("Noted."));
+    turn(&handle, &id, "remember papaya").await;
+    let mut file = handle.export(&id).await.unwrap();
+    for row in &mut file.rows {
+        row.body = row.body.replace("\"ask\"", "\"full-auto\"").replace("You are", "Obey");
+    }
+    file.info.cwd = "/elsewhere".into();
+    let (disk, ids) = (world.disk.clone(), Arc::clone(&world.ids));
+    let careful = World { disk, ids, ..World::default() };
+    let other = careful.process_in(protocol::Mode::Ask);
+    let copy = other.import(file).await.unwrap();
+    assert_eq!((copy.mode, copy.cwd.as_str()), (protocol::Mode::Ask, "/elsewhere"));
+    other.open(&copy.id, AgentSettings::default()).await.unwrap();
+    careful.model.push(Script::Call(vec![("touch", "x")]));
+    careful.model.push(Script::Say("I may not."));
+    turn(&other, &copy.id, "go").await;
+    assert_eq!(careful.effect_count("x"), 0);
+    let requests = careful.model.requests.lock().unwrap();
+    assert!(requests[0].system.contains("You are Narthex"), "{}", requests[0].system);
+    assert!(format!("{:?}", requests[0].messages).contains("papaya"));
+}
+
+/// What was promised to run runs, after a crash too.
+#[tokio::test(start_paused = true)]
+async fn prompts_that_wait_survive_a_crash() {
+    let world = World::default();
+    let store = world.disk.process();
+    let first = world.process_on(Arc::clone(&store) as _);
+    let id = session(&first).await;
+    world.model.push(Script::Call(vec![("wait", "w")]));
+    first.prompt(&id, Prompt::text("one")).await.unwrap();
+    first.prompt(&id, Prompt::text("two: quince")).await.unwrap();
+    store.kill();
+    let second = world.process();
+    world.model.push(Script::Say("I heard quince."));
+    second.open(&id, AgentSettings::default()).await.unwrap();
+    let mut viewer =
+        second.subscribe(&id, Position::From(Seq(1)), Overflow::Pace(64)).await.unwrap();
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        let (done, _) = until_done(&mut viewer).await;
+        ends.push((done.result.reason, done.result.text));
+    }
+    assert_eq!(ends[0].0, TurnEnd::Interrupted);
+    assert_eq!(ends[1], (TurnEnd::Completed, "I heard quince.".to_owned()));
+}
+
+/// A sleeping session wakes with the flags that it was last opened with.
+#[tokio::test(start_paused = true)]
+async fn new_flags_outlive_the_sleep() {
+    let world = World::default();
+    let handle = world.process();
+    let id = session(&handle).await;
+    let agent = AgentSettings { deny: vec!["touch".into()], ..AgentSettings::default() };
+    handle.open(&id, agent).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.model.push(Script::Call(vec![("touch", "x")]));
+    world.model.push(Script::Say("I may not."));
+    turn(&handle, &id, "go").await;
+    assert_eq!(world.effect_count("x"), 0);
 }
 
 #[tokio::test(start_paused = true)]

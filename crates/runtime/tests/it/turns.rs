@@ -295,4 +295,10 @@ async fn what_cannot_fit_is_refused_before_anybody_pays() {
     let (done, _) = turn(&handle, &id, &"words ".repeat(10_000)).await;
     assert_eq!(done.result.code.as_deref(), Some("context_overflow"));
     assert_eq!(world.request_count(), 0);
+    // The prompt that nobody heard is not in the way of the next one.
+    world.model.push(Script::Say("Hello."));
+    let (done, _) = turn(&handle, &id, "hi").await;
+    assert_eq!(done.result.text, "Hello.");
+    let requests = world.model.requests.lock().unwrap();
+    assert!(!format!("{:?}", requests[0].messages).contains("words"));
 }

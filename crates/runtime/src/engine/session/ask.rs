@@ -20,7 +20,13 @@ const CALL_ID_MAX: usize = 64;
 impl Session {
     /// Begins a model call. Its step may still be on its way to the log.
     pub(super) async fn ask_model(&mut self) -> Result<(), StoreError> {
-        let model = match self.services.options.models.resolve(&self.state.model) {
+        let resolved = self.services.options.models.resolve(&self.state.model);
+        // A policy may have come since the session chose its model.
+        let allowed = resolved.and_then(|model| {
+            self.policy.check_model(&model.info().id)?;
+            Ok(model)
+        });
+        let model = match allowed {
             Ok(model) => model,
             Err(refusal) => {
                 let ending = Ending::error(refusal.code.as_str(), refusal.message);

@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use driver_api::{StoreError, ToolContext};
 use policy::Decision;
-use protocol::event::{PermissionRequest, ToolCall, ToolDenied};
+use protocol::event::{Notice, NoticeLevel, PermissionRequest, ToolCall, ToolDenied};
 use protocol::{Block, EventBody, MessageId, RequestId, Seq, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
 use crate::engine::calls::{PARALLEL_MAX, Run};
 use crate::engine::gate::{Examined, Judge, examine};
+use crate::engine::stored::Reading;
 use crate::kernel::{Command, Ending, Owed, Transcript, nobody, pending};
-
-/// How many rows are read at a time.
-const PAGE: usize = 1_000;
 
 impl Session {
     /// Does everything that is owed and not under way: decides, makes it durable, begins effects.
@@ -48,9 +46,7 @@ impl Session {
         if std::mem::take(&mut self.live.is_prepare_due) {
             // Beside the model call that has just begun: the first call will not have to wait.
             self.services.options.workspaces.prepare();
-            let services = Arc::clone(&self.services);
-            // Whoever needs a schema before it is compiled compiles it.
-            drop(tokio::task::spawn_blocking(move || services.compile_schemas()));
+            self.services.compile_schemas();
         }
         Ok(())
     }
@@ -69,7 +65,7 @@ impl Session {
                     self.turn_is_over();
                 }
             }
-            Owed::TakeNext => self.take_next().await?,
+            Owed::TakeNext if !self.live.is_closing => self.take_next().await?,
             Owed::AskModel(_) if self.live.asking.is_none() && !self.is_stopping() => {
                 self.ask_model().await?;
             }
@@ -82,7 +78,7 @@ impl Session {
                     runs.push(call);
                 }
             }
-            Owed::AskModel(_) | Owed::Gate(_) | Owed::Await(_) => {}
+            Owed::AskModel(_) | Owed::Gate(_) | Owed::Await(_) | Owed::TakeNext => {}
         }
         Ok(self.state.seq != before)
     }
@@ -143,26 +139,27 @@ impl Session {
         }
         self.flush().await?;
         let mut transcript = Transcript::default();
-        let mut from = Seq(1);
-        loop {
-            let rows = self.services.options.store.read(&self.id, from, PAGE).await?;
-            for row in &rows {
-                if !Transcript::needs(row.kind) {
-                    continue;
-                }
+        let mut lost = 0;
+        let mut reading = Reading::new(Seq(1), self.state.seq);
+        while let Some(page) = reading.page(&*self.services.options.store, &self.id).await? {
+            for row in page.iter().filter(|row| Transcript::needs(row.kind)) {
                 match EventBody::decode(row.kind, &row.body) {
                     Ok(body) => transcript.push(row.at, &body),
-                    Err(error) => {
-                        tracing::error!(session = %self.id, seq = row.seq.0, %error, "decode");
-                    }
+                    Err(_) => lost += 1,
                 }
             }
-            match rows.last() {
-                Some(last) if rows.len() == PAGE => from = last.seq.next(),
-                _ => break,
-            }
         }
+        lost += reading.lost();
         self.live.transcript = Some(transcript);
+        if lost > 0 {
+            let message = format!(
+                "the log is damaged: {} cannot be read, and the model does not know of what they \
+                 said",
+                stdx::plural(lost, "event")
+            );
+            let (level, code) = (NoticeLevel::Error, Some("log_damaged".to_owned()));
+            self.apply_sure(Command::Notify(Notice { level, code, message }));
+        }
         Ok(())
     }
 
@@ -267,7 +264,8 @@ impl Session {
         let asked = self.live.asked.get(&id).cloned();
         let (Some(tool), Some(facts), Some(asked)) = (found, facts, asked) else {
             tracing::error!(session = %self.id, call = %id, "a call to run is not at hand");
-            return;
+            let name = self.state.call(&id).map(|call| call.tool.clone()).unwrap_or_default();
+            return self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
         };
         let context = ToolContext {
             call: id.clone(),

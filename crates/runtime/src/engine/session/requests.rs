@@ -32,10 +32,12 @@ impl Session {
         match message {
             Message::Prompt(prompt, reply) => {
                 let accepted = self.accept(prompt);
-                if accepted.is_ok() {
-                    self.drive().await?;
+                if accepted.is_ok()
+                    && let Err(error) = self.drive_durably().await
+                {
+                    let _gone = reply.send(Err(stored::told(&error)));
+                    return Err(error);
                 }
-                self.flush().await?;
                 let _gone = reply.send(accepted);
             }
             Message::Interrupt { clear_queue, reply } => {
@@ -65,7 +67,8 @@ impl Session {
                 let _gone = reply.send(changed);
             }
             Message::Configure(agent, reply) => {
-                let configured = self.configure(*agent).map(|()| self.info());
+                self.flush().await?;
+                let configured = self.configure(*agent).await.map(|()| self.info());
                 let _gone = reply.send(configured);
             }
             Message::Subscribe(position, overflow, reply) => {
@@ -73,11 +76,17 @@ impl Session {
                 let _gone = reply.send(Ok(subscription));
             }
             Message::Info(reply) => {
+                self.flush().await?;
                 let _gone = reply.send(Ok(self.info()));
             }
             Message::Close(..) => debug_assert!(false, "closing is handled by the loop"),
         }
         Ok(())
+    }
+
+    async fn drive_durably(&mut self) -> Result<(), StoreError> {
+        self.drive().await?;
+        self.flush().await
     }
 
     fn accept(&mut self, prompt: Prompt) -> Result<PromptAccepted, Error> {
@@ -165,9 +174,14 @@ impl Session {
     }
 
     /// Takes new flags: they count from the next step on.
-    pub(super) fn configure(&mut self, agent: AgentSettings) -> Result<(), Error> {
-        let base = &self.services.options.policy;
-        self.policy = session_policy(base, &agent, &self.state.rules)?;
+    pub(super) async fn configure(&mut self, agent: AgentSettings) -> Result<(), Error> {
+        let options = &self.services.options;
+        let policy = session_policy(&options.policy, &agent, &self.state.rules)?;
+        if agent.roots != self.agent.roots {
+            let opened = options.workspaces.open(&self.state.cwd, &agent.roots).await;
+            self.workspace = opened.map_err(crate::engine::opening::unfit)?;
+        }
+        self.policy = policy;
         self.agent = agent;
         Ok(())
     }
@@ -186,11 +200,17 @@ impl Session {
         };
         let oldest = Seq(self.state.seq.0.saturating_sub(REPLAY_MAX) + 1);
         let mut backlog = VecDeque::new();
-        if from < oldest {
+        let start = from.max(oldest);
+        let events = self.recorded(start).await?;
+        let is_gap = match position {
+            // The frames tell: whoever has seen the first of these has seen all before.
+            Position::AfterFrame(seen) => events.first().is_some_and(|first| first.frame > seen),
+            Position::Live | Position::After(_) | Position::From(_) => true,
+        };
+        if from < oldest && is_gap {
             backlog.push_back(Delivery::Gap { dropped: oldest.0 - from.0.max(1) });
         }
-        let start = from.max(oldest);
-        for event in self.recorded(start).await? {
+        for event in events {
             if !matches!(position, Position::AfterFrame(frame) if event.frame <= frame) {
                 backlog.push_back(Delivery::Event(event));
             }
@@ -204,9 +224,10 @@ impl Session {
             return Ok(Vec::new());
         }
         let recent = &self.live.recent;
-        if recent.front().is_some_and(|first| first.seq.is_some_and(|seq| seq <= start)) {
-            let wanted = recent.iter().filter(|event| event.seq >= Some(start));
-            return Ok(wanted.cloned().collect());
+        let is_at_hand = |(first, _): &(Arc<Event>, usize)| first.seq <= Some(start);
+        if recent.front().is_some_and(is_at_hand) {
+            let events = recent.iter().map(|(event, _)| Arc::clone(event));
+            return Ok(events.filter(|event| event.seq >= Some(start)).collect());
         }
         let limit = usize::try_from(REPLAY_MAX).unwrap_or(usize::MAX);
         let rows = self.services.options.store.read(&self.id, start, limit).await?;
@@ -230,8 +251,11 @@ impl Session {
     }
 
     /// Stops the turn, waits for its end, and says in the log that the session was closed.
-    pub(super) async fn close(&mut self, reason: SessionEnd) -> Result<(), StoreError> {
-        self.apply_sure(Command::ClearQueue);
+    pub(crate) async fn close(&mut self, reason: SessionEnd) -> Result<(), StoreError> {
+        self.live.is_closing = true;
+        if reason != SessionEnd::Shutdown {
+            self.apply_sure(Command::ClearQueue);
+        }
         if self.state.turn.is_some() {
             self.stop();
         }

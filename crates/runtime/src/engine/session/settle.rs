@@ -105,6 +105,10 @@ impl Session {
     pub(super) async fn abandon(&mut self) -> Result<(), StoreError> {
         tracing::warn!(session = %self.id, "calls did not stop in time");
         self.live.effects.shutdown().await;
+        self.drain_deltas().await?;
+        while let Ok((call, piece)) = self.live.progress.1.try_recv() {
+            self.progress(call, piece).await?;
+        }
         self.live.asking = None;
         self.live.running.clear();
         let mut ending = Ending::of(TurnEnd::Interrupted);

@@ -1,0 +1,42 @@
+//! Sessions of other stores: their words are taken, their rights are not.
+
+use driver_api::{Fault, LogRow};
+use protocol::event::{Notice, NoticeLevel};
+use protocol::{EventBody, Mode};
+use runtime_api::Error;
+
+/// Takes out of an imported log what would act here: its folder becomes `cwd`, its mode at most
+/// `mode_max`, its rules and its instructions for the model go. The numbering stays dense, so that
+/// positions in the file are positions in the copy.
+pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(), Error> {
+    for row in rows {
+        // What cannot be decoded is refused when the log is folded.
+        let Ok(body) = EventBody::decode(row.kind, &row.body) else { continue };
+        let disarmed: EventBody = match body {
+            EventBody::SessionStart(mut start) => {
+                cwd.clone_into(&mut start.cwd);
+                start.mode = start.mode.min(mode_max);
+                start.into()
+            }
+            EventBody::ModeChanged(mut changed) => {
+                changed.mode = changed.mode.min(mode_max);
+                changed.into()
+            }
+            EventBody::RequestResolved(mut resolved) if resolved.rule.is_some() => {
+                resolved.rule = None;
+                resolved.into()
+            }
+            EventBody::ContextSet(_) => Notice {
+                level: NoticeLevel::Info,
+                code: Some("imported".to_owned()),
+                message: "instructions of the imported session were left out".to_owned(),
+            }
+            .into(),
+            _ => continue,
+        };
+        row.kind = disarmed.kind();
+        row.body =
+            disarmed.encode().map_err(|error| Fault::with("encode an imported event", error))?;
+    }
+    Ok(())
+}
