@@ -1,87 +1,18 @@
 //! A command as the agent sees it: its minder, its output, what its reader may still be sent.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
 
-use crate::cgroup::Cgroup;
-use crate::inbox::Inbox;
-use crate::minder::{Ends, mind};
+use crate::crew::Minder;
+use crate::handover::FILES;
 use crate::outbox::Outbox;
-use crate::sys::{self, Side};
 use crate::wire::{FRAME_COST, OUTPUT_MAX, Reply, Stream, WINDOW};
-
-/// How long a minder may leave its socket unread. It only ever waits for it, so more means that
-/// somebody stopped the minder, and the agent must not hang with it.
-const CONTROL_TIME: Duration = Duration::from_secs(5);
 
 /// How much output is still taken once the tree is gone. A pipe holds at most this much; more can
 /// only come from a stranger who was handed the pipe.
 const DRAIN_MAX: usize = 1 << 20;
-
-/// A forked minder and our ends of its descriptors.
-#[derive(Debug)]
-pub(crate) struct Minder {
-    /// Absent once its exit was taken: the number may be somebody else's then.
-    pub(crate) pid: Option<Pid>,
-    pub(crate) control: OwnedFd,
-    pub(crate) inbox: Inbox,
-    out: Option<OwnedFd>,
-    err: Option<OwnedFd>,
-}
-
-impl Minder {
-    /// Forks a minder that waits for its command.
-    pub(crate) fn fork(cgroup: Option<&Cgroup>) -> io::Result<Self> {
-        let (control, far) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        set_socket_timeout(&control, Timeout::Send, Some(CONTROL_TIME))?;
-        let (out, out_end) = pipe()?;
-        let (err, err_end) = pipe()?;
-        match sys::fork_into(cgroup.map(std::os::fd::AsFd::as_fd))? {
-            Side::Parent(pid) => Ok(Self {
-                pid: Some(pid),
-                control,
-                inbox: Inbox::default(),
-                out: Some(out),
-                err: Some(err),
-            }),
-            Side::Child => {
-                let mut keep = [far.as_raw_fd(), out_end.as_raw_fd(), err_end.as_raw_fd()];
-                sys::close_all_but(&mut keep);
-                let ends = Ends { control: far, out: out_end, err: err_end };
-                // A panic must not unwind into the agent's own frames, of which this is a copy.
-                let minded = catch_unwind(AssertUnwindSafe(|| mind(ends)));
-                sys::exit_now(i32::from(!matches!(minded, Ok(Ok(())))))
-            }
-        }
-    }
-
-    /// Writes a whole frame to the minder.
-    pub(crate) fn tell(&self, frame: &[u8]) -> io::Result<()> {
-        let mut unsent = frame;
-        while !unsent.is_empty() {
-            let count = rustix::io::retry_on_intr(|| rustix::io::write(&self.control, unsent))?;
-            unsent = unsent.get(count..).unwrap_or_default();
-        }
-        Ok(())
-    }
-}
-
-/// The read end does not block; the command's end does, as programs expect.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    fcntl_setfl(&read, OFlags::NONBLOCK)?;
-    Ok((read, write))
-}
 
 /// How far a command is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +28,10 @@ pub(crate) enum Stage {
 /// One command.
 #[derive(Debug)]
 pub(crate) struct Command {
-    pub(crate) minder: Minder,
+    /// Absent once it has no more to do with this command: it may have another already.
+    pub(crate) minder: Option<Minder>,
+    out: Option<OwnedFd>,
+    err: Option<OwnedFd>,
     pub(crate) stage: Stage,
     /// Output waits until the start was told: a quick command writes before its minder speaks.
     pub(crate) is_started: bool,
@@ -106,8 +40,25 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    pub(crate) fn new(minder: Minder) -> Self {
-        Self { minder, stage: Stage::Minded, is_started: false, credit: WINDOW, drained: 0 }
+    pub(crate) fn new(minder: Minder, [out, err]: [OwnedFd; FILES]) -> Self {
+        Self {
+            minder: Some(minder),
+            out: Some(out),
+            err: Some(err),
+            stage: Stage::Minded,
+            is_started: false,
+            credit: WINDOW,
+            drained: 0,
+        }
+    }
+
+    /// Writes a whole frame to the minder, as long as it has to do with this command.
+    pub(crate) fn tell(&self, frame: &[u8]) -> io::Result<()> {
+        self.minder.as_ref().map_or(Ok(()), |minder| minder.tell(frame))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over(_))
     }
 
     /// Gives back what the reader took.
@@ -117,8 +68,8 @@ impl Command {
 
     /// Returns the pipes that may be read now.
     pub(crate) fn readable(&self) -> impl Iterator<Item = (Stream, &OwnedFd)> {
-        let out = self.minder.out.as_ref().map(|pipe| (Stream::Stdout, pipe));
-        let err = self.minder.err.as_ref().map(|pipe| (Stream::Stderr, pipe));
+        let out = self.out.as_ref().map(|pipe| (Stream::Stdout, pipe));
+        let err = self.err.as_ref().map(|pipe| (Stream::Stderr, pipe));
         let may_read = self.may_read();
         [out, err].into_iter().flatten().filter(move |_| may_read)
     }
@@ -130,10 +81,10 @@ impl Command {
     /// Reads one piece of a stream into the outbox.
     pub(crate) fn relay(&mut self, id: u32, stream: Stream, outbox: &mut Outbox) {
         let room = self.credit.saturating_sub(FRAME_COST) as usize;
-        let is_over = matches!(self.stage, Stage::Over(_));
+        let is_over = self.is_over();
         let pipe = match stream {
-            Stream::Stdout => &mut self.minder.out,
-            Stream::Stderr => &mut self.minder.err,
+            Stream::Stdout => &mut self.out,
+            Stream::Stderr => &mut self.err,
         };
         let Some(open) = pipe else { return };
         let mut buffer = [0; OUTPUT_MAX];
@@ -158,8 +109,8 @@ impl Command {
 
     /// Closes the pipes: nobody reads any more.
     pub(crate) fn stop_reading(&mut self) {
-        self.minder.out = None;
-        self.minder.err = None;
+        self.out = None;
+        self.err = None;
     }
 
     /// Sends on what the pipes of a command that is over still hold, as far as the reader and
@@ -175,13 +126,13 @@ impl Command {
                 self.relay(id, stream, outbox);
             }
         }
-        (self.minder.out.is_none() && self.minder.err.is_none()).then_some(last)
+        (self.out.is_none() && self.err.is_none()).then_some(last)
     }
 
     fn is_open(&self, stream: Stream) -> bool {
         match stream {
-            Stream::Stdout => self.minder.out.is_some(),
-            Stream::Stderr => self.minder.err.is_some(),
+            Stream::Stdout => self.out.is_some(),
+            Stream::Stderr => self.err.is_some(),
         }
     }
 }

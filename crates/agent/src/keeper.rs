@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper, setsid};
 
 use crate::cgroup::Cgroup;
-use crate::command::{Command, Minder, Stage};
+use crate::command::{Command, Stage};
+use crate::crew::{Crew, Minder};
 use crate::inbox::{Frame, Inbox};
 use crate::outbox::Outbox;
 use crate::sys;
@@ -45,8 +46,7 @@ pub(crate) struct Keeper {
     inbox: Inbox,
     outbox: Outbox,
     commands: BTreeMap<u32, Command>,
-    /// Forked ahead, so that a command does not wait for it.
-    idle: Option<Minder>,
+    crew: Crew,
     tree: Tree,
     cgroup: Option<Cgroup>,
     /// Since when there are orphans.
@@ -60,7 +60,6 @@ pub(crate) struct Keeper {
 enum Ready {
     Stream,
     Signals,
-    Idle,
     Control(u32),
     Output(u32, Stream),
 }
@@ -82,7 +81,8 @@ impl Keeper {
         std::env::set_current_dir("/")?;
         fcntl_setfl(&stream, OFlags::NONBLOCK)?;
         let cgroup = Cgroup::make();
-        let idle = Some(Minder::fork(cgroup.as_ref())?);
+        let mut crew = Crew::default();
+        crew.renew(cgroup.as_ref())?;
         let mut outbox = Outbox::default();
         outbox.push(0, &Reply::Hello { version: VERSION });
         if let Some(cgroup) = &cgroup {
@@ -94,7 +94,7 @@ impl Keeper {
             inbox: Inbox::default(),
             outbox,
             commands: BTreeMap::new(),
-            idle,
+            crew,
             tree: Tree::of_self(),
             cgroup,
             orphans: None,
@@ -131,13 +131,9 @@ impl Keeper {
             fds.push(PollFd::new(&self.stream, flags));
             kinds.push(Ready::Stream);
         }
-        if let Some(idle) = &self.idle {
-            fds.push(PollFd::new(&idle.control, PollFlags::IN));
-            kinds.push(Ready::Idle);
-        }
         for (id, command) in &self.commands {
-            if command.stage == Stage::Minded {
-                fds.push(PollFd::new(&command.minder.control, PollFlags::IN));
+            if let (Stage::Minded, Some(minder)) = (&command.stage, &command.minder) {
+                fds.push(PollFd::new(&minder.control, PollFlags::IN));
                 kinds.push(Ready::Control(*id));
             }
             for (stream, pipe) in command.readable().filter(|_| !self.outbox.is_full()) {
@@ -159,7 +155,6 @@ impl Keeper {
         match ready {
             Ready::Stream => self.hear(),
             Ready::Signals => self.reap(),
-            Ready::Idle => self.renew_idle(),
             Ready::Control(id) => self.hear_minder(id),
             Ready::Output(id, stream) => {
                 if let Some(command) = self.commands.get_mut(&id) {
@@ -194,7 +189,7 @@ impl Keeper {
                 let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
                 self.outbox.push(id, &Reply::Failed { step: Step::Launch, errno });
             }
-            self.renew_idle_if_none();
+            self.renew_crew();
             return;
         }
         // Of a command that is not known the end has been told already.
@@ -202,7 +197,7 @@ impl Keeper {
         match Request::decode(frame.header.kind, frame.payload) {
             Ok(Request::Credit { bytes }) => command.add_credit(bytes),
             // A minder that cannot be told has died, which its socket tells as well.
-            Ok(Request::Kill { .. }) => drop(command.minder.tell(frame.whole)),
+            Ok(Request::Kill { .. }) => drop(command.tell(frame.whole)),
             Ok(Request::Spawn(_)) => {}
             Err(_) => self.close(),
         }
@@ -216,39 +211,27 @@ impl Keeper {
         if self.commands.contains_key(&id) {
             return Err(Errno::EXIST.into());
         }
-        let idle = self.idle.take().filter(|minder| minder.tell(frame).is_ok());
-        let minder = match idle {
-            Some(minder) => minder,
-            // The one that was ready has died: it had not started anything.
-            None => {
-                let minder = Minder::fork(self.cgroup.as_ref())?;
-                minder.tell(frame)?;
-                minder
-            }
-        };
-        self.commands.insert(id, Command::new(minder));
+        let (minder, outputs) = self.crew.assign(frame, self.cgroup.as_ref())?;
+        self.commands.insert(id, Command::new(minder, outputs));
         Ok(())
     }
 
-    /// An idle minder says nothing: if its socket is ready, it died.
-    fn renew_idle(&mut self) {
-        self.idle = None;
-        self.renew_idle_if_none();
-    }
-
     /// If no process can be forked now, the next command tries again and reports it.
-    fn renew_idle_if_none(&mut self) {
-        if self.idle.is_none() && self.closed.is_none() {
-            self.idle = Minder::fork(self.cgroup.as_ref()).ok();
+    fn renew_crew(&mut self) {
+        if self.closed.is_none() {
+            drop(self.crew.renew(self.cgroup.as_ref()));
         }
     }
 
     fn hear_minder(&mut self, id: u32) {
         let Some(command) = self.commands.get_mut(&id) else { return };
-        let minder = &mut command.minder;
+        let Some(mut minder) = command.minder.take() else { return };
         let is_alive = minder.inbox.fill(&minder.control).is_ok_and(|count| count > 0);
-        let mut is_failed = false;
+        let (mut is_failed, mut is_free) = (false, false);
         while let Ok(Some(frame)) = minder.inbox.next() {
+            if frame.header.id != id {
+                continue;
+            }
             match Reply::decode(frame.header.kind, frame.payload) {
                 Ok(reply @ Reply::Started { .. }) => {
                     self.outbox.push(id, &reply);
@@ -259,8 +242,16 @@ impl Keeper {
                     is_failed = true;
                 }
                 Ok(reply @ Reply::Ended(_)) => command.stage = Stage::Over(reply),
-                Ok(Reply::Hello { .. } | Reply::Output { .. } | Reply::Lost) | Err(_) => {}
+                // Said after the last word: it is ready for another command.
+                Ok(Reply::Hello { .. }) => is_free = is_failed || command.is_over(),
+                Ok(Reply::Output { .. } | Reply::Lost) | Err(_) => {}
             }
+        }
+        // One whose exit was taken already has died since.
+        if is_free && minder.pid.is_some() && self.closed.is_none() {
+            self.crew.park(minder);
+        } else {
+            command.minder = Some(minder);
         }
         if is_failed {
             self.commands.remove(&id);
@@ -274,17 +265,18 @@ impl Keeper {
     fn reap(&mut self) {
         sys::drain_signals(&self.signals);
         while let Reaped::Child(pid, _) = reap() {
-            let idle = self.idle.iter_mut();
-            let minders = self.commands.values_mut().map(|command| &mut command.minder);
-            for minder in minders.chain(idle).filter(|minder| minder.pid == Some(pid)) {
+            let minders = self.commands.values_mut().filter_map(|command| command.minder.as_mut());
+            for minder in minders.filter(|minder| minder.pid == Some(pid)) {
                 minder.pid = None;
             }
+            self.crew.forget(pid);
         }
+        self.renew_crew();
     }
 
     fn minders(&self) -> Vec<Pid> {
-        let commands = self.commands.values().map(|command| &command.minder);
-        commands.chain(&self.idle).filter_map(|minder| minder.pid).collect()
+        let minders = self.commands.values().filter_map(|command| command.minder.as_ref());
+        minders.filter_map(|minder: &Minder| minder.pid).chain(self.crew.pids()).collect()
     }
 
     /// What is below the agent and below none of its minders had a minder that died.
@@ -295,7 +287,8 @@ impl Keeper {
             // A dying process closes its sockets before its children get another parent. They
             // have it when its exit can be taken, and not surely before.
             let is_dying = |command: &Command| {
-                command.stage == Stage::Orphaned && command.minder.pid.is_some()
+                let pid = command.minder.as_ref().and_then(|minder| minder.pid);
+                command.stage == Stage::Orphaned && pid.is_some()
             };
             if self.commands.values().any(is_dying) {
                 return;
@@ -337,14 +330,14 @@ impl Keeper {
             return;
         }
         self.closed = Some(Instant::now());
-        self.idle = None;
+        self.crew.dismiss();
         for (id, command) in &mut self.commands {
             command.stop_reading();
             let mut frame = Vec::new();
             let encoded = Request::Kill { grace_ms: CLOSE_GRACE_MS }.encode(*id, &mut frame);
             debug_assert!(encoded.is_ok(), "the frame has four bytes");
             // A minder that cannot be told is killed a moment later.
-            drop(command.minder.tell(&frame));
+            drop(command.tell(&frame));
         }
     }
 

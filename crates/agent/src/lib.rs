@@ -12,17 +12,20 @@
 //! narthex ──socket──> agent ──socket──> minder ──spawn──> command ──> whatever it starts
 //! ```
 //!
-//! The agent forks one minder per command, ahead of time. A minder is a *subreaper*: whatever
-//! descends from the command becomes the minder's child when its parent dies, however it tried to
-//! get away, so the minder finds all of it and knows (by `ECHILD`) when all of it is gone. The
-//! agent is a subreaper too, and takes the orphans of a minder that died. Where a cgroup can be
-//! made, the next agent finds in it what was left when agent and minders died together.
+//! Each running command has a minder of its own, forked ahead of time; one whose command ended
+//! well waits for the next command. A minder is a *subreaper*: whatever descends from the command
+//! becomes the minder's child when its parent dies, however it tried to get away, so the minder
+//! finds all of it and knows (by `ECHILD`) when all of it is gone. The agent is a subreaper too,
+//! and takes the orphans of a minder that died. Where a cgroup can be made, the next agent finds
+//! in it what was left when agent and minders died together.
 #![deny(missing_docs)]
 
 mod cgroup;
 mod command;
+mod crew;
 pub mod embed;
 mod entry;
+mod handover;
 mod inbox;
 mod keeper;
 mod minder;

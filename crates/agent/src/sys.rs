@@ -116,10 +116,11 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Empties what [`child_signals`] returned.
+/// Empties what [`child_signals`] returned. However many children ended, one signal is pending;
+/// one that comes right after makes the descriptor readable again.
 pub(crate) fn drain_signals(signals: &OwnedFd) {
-    let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>() * 4];
-    while rustix::io::read(signals, &mut buffer).is_ok_and(|count| count > 0) {}
+    let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    let _count = rustix::io::read(signals, &mut buffer);
 }
 
 /// Which side of a fork this is.

@@ -173,7 +173,8 @@ pub struct Ended {
 /// What the agent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The first frame.
+    /// The first frame. A minder says it to its agent after the last word about a command, when
+    /// it is ready for another.
     Hello {
         /// The version that the agent speaks.
         version: u16,

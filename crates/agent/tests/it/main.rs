@@ -12,5 +12,6 @@ mod client;
 mod cost;
 mod launch;
 mod output;
+mod reuse;
 mod status;
 mod trees;

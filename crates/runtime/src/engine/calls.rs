@@ -1,12 +1,13 @@
 //! Running tool calls: a few at a time, writers of one path one after the other.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use driver_api::{
     Access, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
 };
+use policy::Policy;
 use protocol::ToolCallId;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -49,9 +50,28 @@ impl Seen {
     }
 }
 
-impl ToolHost for Seen {
-    fn seen(&self, path: &str) -> Option<String> {
+impl Seen {
+    fn hash(&self, path: &str) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned().flatten()
+    }
+}
+
+/// What the runtime does for a call.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) seen: Arc<Seen>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl ToolHost for Host {
+    fn seen(&self, path: &str) -> Option<String> {
+        self.seen.hash(path)
+    }
+
+    fn may_read(&self, path: &Path) -> bool {
+        !self.policy.hides(&self.cwd, self.home.as_deref(), path)
     }
 }
 

@@ -9,7 +9,7 @@ use protocol::{Block, EventBody, MessageId, RequestId, Seq, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
-use crate::engine::calls::{PARALLEL_MAX, Run};
+use crate::engine::calls::{Host, PARALLEL_MAX, Run};
 use crate::engine::gate::{Examined, Judge, examine};
 use crate::engine::stored::Reading;
 use crate::kernel::{Command, Ending, Owed, Transcript, nobody, pending};
@@ -267,10 +267,16 @@ impl Session {
             let name = self.state.call(&id).map(|call| call.tool.clone()).unwrap_or_default();
             return self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
         };
+        let host = Host {
+            seen: Arc::clone(&self.live.seen),
+            policy: Arc::clone(&self.policy),
+            cwd: self.workspace.cwd().to_path_buf(),
+            home: self.services.options.user_home.clone(),
+        };
         let context = ToolContext {
             call: id.clone(),
             workspace: Arc::clone(&self.workspace),
-            host: Arc::clone(&self.live.seen) as _,
+            host: Arc::new(host),
             // Replaced by the call's own queue when it runs.
             progress: mpsc::channel(1).0,
             cancel: self.live.cancel.child_token(),

@@ -123,7 +123,7 @@ impl Session {
         self.apply(Command::Resolve { request, answer, by, rule })?;
         if is_new_rule {
             let base = &self.services.options.policy;
-            self.policy = session_policy(base, &self.agent, &self.state.rules)?;
+            self.policy = Arc::new(session_policy(base, &self.agent, &self.state.rules)?);
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Session {
             let opened = options.workspaces.open(&self.state.cwd, &agent.roots).await;
             self.workspace = opened.map_err(crate::engine::opening::unfit)?;
         }
-        self.policy = policy;
+        self.policy = Arc::new(policy);
         self.agent = agent;
         Ok(())
     }
