@@ -126,6 +126,7 @@ async fn assemble(place: &Place) -> Result<Narthex> {
         policy: narthex::Policy::default(),
         agent_command: Vec::new(),
         user_home: None,
+        hidden_env: Vec::new(),
     })
     .await
     .context("open the home")

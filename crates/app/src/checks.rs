@@ -8,7 +8,7 @@ use door_cli::{Check, CheckStatus};
 
 use crate::environment::Environment;
 use crate::model_choice;
-use crate::settings::{BUILT_IN, Project, Settings, Want};
+use crate::settings::{BUILT_IN, Project, Settings, Want, shown_url};
 
 /// How every SQLite file begins.
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
@@ -85,9 +85,17 @@ fn files(settings: &Settings, want: Want<'_>) -> Vec<Check> {
     }
     if let Ok(Some(project)) = Project::find(places, want.globals.trust_project) {
         let path = project.path.display();
-        checks.push(match project.is_trusted {
-            true => ok("settings", "project file", format!("{path}, trusted")),
-            false => warn(
+        checks.push(match &project.mistake {
+            None if project.is_trusted => {
+                ok("settings", "project file", format!("{path}, trusted"))
+            }
+            Some(mistake) => warn(
+                "settings",
+                "project file",
+                format!("{mistake}; it is not trusted and was left out"),
+                "mend it, or take it away",
+            ),
+            None => warn(
                 "settings",
                 "project file",
                 format!("{path} is not trusted; only its deny rules hold"),
@@ -200,7 +208,8 @@ async fn models(settings: &Settings) -> Vec<Check> {
         let name = model_choice::provider_name(server.kind);
         let count = stdx::plural(u64::try_from(server.models.len()).unwrap_or(0), "model");
         let first: Vec<&str> = server.models.iter().take(5).map(String::as_str).collect();
-        let message = format!("{} answers, {count}: {}", server.base_url, first.join(", "));
+        let address = shown_url(&server.base_url);
+        let message = format!("{address} answers, {count}: {}", first.join(", "));
         checks.push(ok("local servers", name, message));
     }
     if found.is_empty() {

@@ -10,7 +10,7 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
     /// The working folder, where the system could tell it.
     pub cwd: PathBuf,
-    /// The folder of the machine's settings files.
+    /// The folder of the machine's settings files. No variable moves it.
     pub system: PathBuf,
     /// This program's file.
     pub program: PathBuf,

@@ -78,10 +78,10 @@ impl Machine for Program {
             files.push(file("managed", path));
         }
         if let Some(project) = Project::find(&places, globals.trust_project)? {
-            let state = if project.is_trusted {
-                "read, trusted"
-            } else {
-                "not trusted: only its deny rules hold; to use it: narthex config trust"
+            let state = match &project.mistake {
+                None if project.is_trusted => "read, trusted",
+                None => "not trusted: only its deny rules hold; to use it: narthex config trust",
+                Some(_) => "wrong and not trusted: left out",
             };
             let state = state.to_owned();
             files.push(SettingsFile { state, ..file("project", &project.path) });
@@ -164,5 +164,6 @@ fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Op
         policy: settings.policy,
         agent_command: settings.agent_command.value.into_iter().map(Into::into).collect(),
         user_home: settings.places.user_home,
+        hidden_env: settings.hidden_env,
     }
 }

@@ -1,11 +1,12 @@
 //! Settings: every value with where it comes from.
 //!
 //! Strongest first: managed settings (only tighten) · flags · environment · the project's file
-//! (where trusted; never loosens) · the user's file · the machine's file · built in.
+//! (one that is not trusted only denies) · the user's file · the machine's file · built in.
 
 mod document;
 mod edit;
 mod keys;
+mod mistake;
 mod origin;
 mod permissions;
 mod places;
@@ -26,7 +27,7 @@ pub(crate) use edit::set;
 pub use origin::{Origin, Sourced};
 pub(crate) use places::Places;
 pub(crate) use project::{Project, trust};
-pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys};
+pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys, shown_url};
 pub(crate) use show::list;
 
 /// The limit of steps of a turn where nothing else is said.
@@ -46,7 +47,7 @@ pub struct Want<'a> {
 }
 
 /// A model server with where its settings come from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KnownProvider {
     /// The server, with its key.
     pub provider: Provider,
@@ -54,6 +55,17 @@ pub struct KnownProvider {
     pub address: Origin,
     /// Where its key comes from, where there is one.
     pub key: Option<Origin>,
+}
+
+impl std::fmt::Debug for KnownProvider {
+    // Headers and addresses hold secrets as keys do.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KnownProvider")
+            .field("name", &self.provider.name)
+            .field("address", &self.address)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Every setting.
@@ -79,6 +91,10 @@ pub struct Settings {
     pub store: Sourced<Option<PathBuf>>,
     /// The model servers.
     pub providers: Vec<KnownProvider>,
+    /// The variables that may hold keys; commands do not get them.
+    pub hidden_env: Vec<String>,
+    /// The project's file, where one counts.
+    pub(crate) project: Option<PathBuf>,
     /// The rules of managed, system, user and project files.
     pub policy: Policy,
     /// What a person should know, one sentence each.
@@ -116,6 +132,8 @@ impl Settings {
         }
         let keys = kept_keys(&settings.places.home)?;
         settings.providers = providers::resolve(from_files, &keys, want.environment)?;
+        settings.hidden_env = providers::key_variables(from_files);
+        settings.project = project.map(|project| project.path);
         permissions::check("--allow", &want.globals.allow)?;
         permissions::check("--deny", &want.globals.deny)?;
         Ok(settings)
@@ -132,6 +150,8 @@ impl Settings {
             agent_command: Sourced::built_in(places::agent_command(environment)),
             store: Sourced::built_in(None),
             providers: Vec::new(),
+            hidden_env: Vec::new(),
+            project: None,
             policy: Policy::default(),
             notices: Vec::new(),
             places,
@@ -148,11 +168,17 @@ impl Settings {
         self.agent_command.take(document.agent_command.clone(), origin);
     }
 
-    /// Takes from a project what is a project's to say. It never loosens: a wider mode or a
-    /// higher limit than the user's stays without effect, and what would send keys elsewhere or
+    /// Takes from a project what is a project's to say. A wider mode or a higher limit than the
+    /// user's stays without effect, and what would send keys elsewhere or
     /// start programs is not read from it at all.
     fn take_project(&mut self, project: &Project) {
         let path = project.path.display();
+        if let Some(mistake) = &project.mistake {
+            self.notices.push(format!(
+                "{mistake}; the file is not trusted and was left out, its deny rules too"
+            ));
+            return;
+        }
         if !project.is_trusted {
             self.notices.push(format!(
                 "{path} is not trusted and was left out, but for its deny rules; to use it: \

@@ -87,17 +87,24 @@ fn argument(key: &str, value: &Value, paint: Paint) -> String {
 }
 
 /// Reads what a person said; none when they said nothing.
-pub(crate) fn read(line: &str, request: &PermissionRequest) -> Option<Answer> {
+///
+/// # Errors
+/// A sentence for them, when they want a rule and there is none.
+pub(crate) fn read(
+    line: &str,
+    request: &PermissionRequest,
+) -> Result<Option<Answer>, &'static str> {
     let said = line.trim();
-    match said.to_ascii_lowercase().as_str() {
-        "" => None,
-        "y" | "yes" => Some(Answer::AllowOnce),
-        "a" | "always" => {
-            Some(Answer::AllowAlways { rule: request.suggested_rules.first().cloned() })
-        }
-        "n" | "no" => Some(Answer::Deny { feedback: None }),
-        _ => Some(Answer::Deny { feedback: Some(said.to_owned()) }),
-    }
+    Ok(Some(match said.to_ascii_lowercase().as_str() {
+        "" => return Ok(None),
+        "y" | "yes" => Answer::AllowOnce,
+        "a" | "always" => match request.suggested_rules.first() {
+            Some(rule) => Answer::AllowAlways { rule: Some(rule.clone()) },
+            None => return Err("there is no rule to suggest here; y, n or words"),
+        },
+        "n" | "no" => Answer::Deny { feedback: None },
+        _ => Answer::Deny { feedback: Some(said.to_owned()) },
+    }))
 }
 
 #[cfg(test)]
@@ -168,7 +175,15 @@ mod tests {
             ),
         ];
         for (line, answer) in table {
-            assert_eq!(read(line, &asked), answer, "{line:?}");
+            assert_eq!(read(line, &asked), Ok(answer), "{line:?}");
         }
+    }
+
+    #[test]
+    fn always_needs_a_rule_to_suggest() {
+        let mut asked = request("run_shell", "ls", &json!({"command": "ls"}));
+        asked.suggested_rules.clear();
+        assert!(read("a", &asked).unwrap_err().contains("no rule to suggest"));
+        assert_eq!(read("y", &asked), Ok(Some(Answer::AllowOnce)));
     }
 }

@@ -19,8 +19,8 @@ pub(crate) const ERRANDS_MAX: usize = 16;
 pub(crate) enum Report {
     /// A prompt was accepted, or not.
     Prompt(Result<(), Error>),
-    /// An answer was taken, or not.
-    Answer(Result<(), Error>),
+    /// The answer to this request was taken, or not.
+    Answer(RequestId, Result<(), Error>),
     /// A stop was delivered, or not.
     Interrupt(Result<(), Error>),
 }
@@ -54,7 +54,8 @@ impl Errands {
     ) {
         let (handle, session) = (handle.clone(), session.clone());
         self.0.push_back(Box::pin(async move {
-            Report::Answer(handle.answer(&session, &request, answer).await)
+            let taken = handle.answer(&session, &request, answer).await;
+            Report::Answer(request, taken)
         }));
     }
 

@@ -118,17 +118,49 @@ impl Input {
         }
     }
 
-    /// Reads all of a plain input, at most [`TEXT_BYTES_MAX`].
-    pub(crate) async fn read_all(&mut self) -> io::Result<String> {
+    /// Begins to read all of a plain input, at most [`TEXT_BYTES_MAX`].
+    pub(crate) fn reading(&mut self) -> io::Result<Reading> {
         let source = std::mem::replace(&mut self.source, Source::Taken);
-        let Source::Plain(reader) = source else { return Ok(String::new()) };
-        let (send, receive) = oneshot::channel();
+        let mut reader: Box<dyn BufRead + Send> = match source {
+            Source::Plain(reader) => reader,
+            Source::Editor(_) | Source::Taken => Box::new(io::empty()),
+        };
+        let (begin, begun) = oneshot::channel();
+        let (send, whole) = oneshot::channel();
         std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            // A failure shows again when it is read to the end.
+            drop(reader.fill_buf());
+            let _ = begin.send(());
             let mut bytes = Vec::new();
             let read = reader.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
             drop(send.send(read.map(|_| bytes)));
         })?;
-        let bytes = receive.await.map_err(io::Error::other)??;
+        Ok(Reading { begun, whole })
+    }
+
+    /// Reads all of a plain input, at most [`TEXT_BYTES_MAX`].
+    pub(crate) async fn read_all(&mut self) -> io::Result<String> {
+        self.reading()?.whole().await
+    }
+}
+
+/// All of an input on its way.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    begun: oneshot::Receiver<()>,
+    whole: oneshot::Receiver<io::Result<Vec<u8>>>,
+}
+
+impl Reading {
+    /// Waits until something has come, or the end. Cancel-safe; only once.
+    pub(crate) async fn begun(&mut self) {
+        // A thread that is gone has nothing to wait for.
+        let _ = (&mut self.begun).await;
+    }
+
+    /// Waits for all of it.
+    pub(crate) async fn whole(self) -> io::Result<String> {
+        let bytes = self.whole.await.map_err(io::Error::other)??;
         if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_BYTES_MAX) {
             let limit = stdx::bytes(TEXT_BYTES_MAX);
             return Err(io::Error::other(format!("it is longer than the limit of {limit}")));

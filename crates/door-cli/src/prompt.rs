@@ -8,7 +8,7 @@ use crate::args::{Globals, InputFormat, RunOptions};
 use crate::door::Room;
 use crate::exit::{Exit, Failure};
 use crate::image;
-use crate::input::Input;
+use crate::input::{Input, Reading};
 use crate::machine::Machine;
 use crate::session::{self, Which};
 use crate::show::Form;
@@ -17,6 +17,11 @@ use crate::watch::{Attendance, Desk};
 
 /// After this long a person is told that the program waits for standard input.
 const STDIN_SILENCE: Duration = Duration::from_secs(2);
+
+/// How long the first byte of piped input may take where the prompt is an argument. Whoever starts
+/// the program may have left it an input that never ends; on the other hand what is piped may come
+/// from a command that takes a while, and an answer without it would be worse than a short wait.
+const CONTEXT_WAIT: Duration = Duration::from_secs(3);
 
 /// Runs one prompt, or all that a program sends.
 pub(crate) async fn run<M: Machine>(
@@ -78,7 +83,7 @@ async fn prompt_text(prompt: Option<String>, desk: &mut Desk) -> Result<String, 
     let text = match prompt.as_deref() {
         Some("-") => read_input(desk).await?,
         Some(text) if is_terminal => text.to_owned(),
-        Some(text) => match read_input(desk).await?.trim() {
+        Some(text) => match read_context(desk).await?.trim() {
             "" => text.to_owned(),
             context => format!("{text}\n\n<standard-input>\n{context}\n</standard-input>"),
         },
@@ -95,9 +100,37 @@ async fn prompt_text(prompt: Option<String>, desk: &mut Desk) -> Result<String, 
     Ok(text)
 }
 
+fn unread(error: &std::io::Error) -> Failure {
+    Failure::usage(format!("read standard input: {error}"))
+}
+
+/// Reads piped input that stands beside a prompt; nothing where nothing comes.
+async fn read_context(desk: &mut Desk) -> Result<String, Failure> {
+    let mut reading = desk.input.reading().map_err(|error| unread(&error))?;
+    let begun = tokio::select! {
+        biased;
+        _ = desk.stops.next() => return Err(Failure::stopped()),
+        begun = tokio::time::timeout(CONTEXT_WAIT, reading.begun()) => begun,
+    };
+    if begun.is_err() {
+        let waited = stdx::duration(CONTEXT_WAIT);
+        desk.console.say(&format!(
+            "narthex: nothing came from standard input within {waited}; going on without it \
+             (</dev/null spares the wait; a prompt that is piped itself is waited for)"
+        ));
+        return Ok(String::new());
+    }
+    read_to_end(reading, desk).await
+}
+
 async fn read_input(desk: &mut Desk) -> Result<String, Failure> {
-    let Desk { console, input, stops } = desk;
-    let mut read = std::pin::pin!(input.read_all());
+    let reading = desk.input.reading().map_err(|error| unread(&error))?;
+    read_to_end(reading, desk).await
+}
+
+async fn read_to_end(reading: Reading, desk: &mut Desk) -> Result<String, Failure> {
+    let Desk { console, stops, .. } = desk;
+    let mut read = std::pin::pin!(reading.whole());
     let silence = tokio::time::sleep(STDIN_SILENCE);
     let first = tokio::select! {
         biased;
@@ -116,5 +149,5 @@ async fn read_input(desk: &mut Desk) -> Result<String, Failure> {
             }
         }
     };
-    text.map_err(|error| Failure::usage(format!("read standard input: {error}")))
+    text.map_err(|error| unread(&error))
 }

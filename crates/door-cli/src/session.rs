@@ -1,5 +1,6 @@
 //! Which session a command is about, and how it is opened.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use protocol::event::SessionStart;
@@ -119,6 +120,8 @@ async fn reopen<M>(
 ) -> Result<Watch, Failure> {
     let handle = house.handle.clone();
     let stops = &mut room.desk.stops;
+    let stored = stops.guard(handle.info(&id)).await?;
+    check_folder(&stored, house)?;
     let mut info = stops.guard(handle.open(&id, agent)).await?;
     // A stored session keeps its own model and mode unless a flag says otherwise.
     if let Some(mode) = globals.mode
@@ -143,6 +146,31 @@ async fn reopen<M>(
         watch.show(&event, &mut room.desk);
     }
     Ok(watch)
+}
+
+/// Refuses a session of another folder: the rules and settings that were read are this folder's,
+/// and a session must not run under those of a folder that it has nothing to do with.
+fn check_folder(stored: &SessionInfo, house: &House) -> Result<(), Failure> {
+    let is_here = stored.cwd == house.cwd
+        || Path::new(&stored.cwd).canonicalize().is_ok_and(|real| real == Path::new(&house.cwd));
+    if is_here {
+        return Ok(());
+    }
+    let (id, folder, here) = (&stored.id, &stored.cwd, &house.cwd);
+    Err(Failure::usage(format!(
+        "session {id} works in {folder}, not in {here}; go there, or add: --cwd {}",
+        quoted(folder)
+    )))
+}
+
+/// Writes a folder so that a shell takes it for one word.
+fn quoted(folder: &str) -> String {
+    let is_plain =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-');
+    if folder.chars().all(is_plain) {
+        return folder.to_owned();
+    }
+    format!("'{}'", folder.replace('\'', r"'\''"))
 }
 
 /// Returns the newest session of exactly this folder.

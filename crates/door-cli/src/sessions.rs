@@ -2,13 +2,14 @@
 
 mod file;
 mod markdown;
+mod transcript;
 
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::{Message, Seq, Timestamp};
-use runtime_api::{Handle, SessionFilter, SessionInfo};
+use protocol::{Seq, Timestamp};
+use runtime_api::{SessionFilter, SessionInfo};
 use serde_json::{Value, json};
 
 use crate::args::{ExportFormat, Globals, ListFormat, SessionsAction};
@@ -22,8 +23,6 @@ use crate::watch::Desk;
 
 /// The limit of an imported file.
 const IMPORT_BYTES_MAX: u64 = 512 << 20;
-/// How many messages are shown; a session of more is exported.
-const MESSAGES_MAX: usize = 100_000;
 
 /// Does what is asked with stored sessions.
 pub(crate) async fn run<M: Machine>(
@@ -44,7 +43,7 @@ pub(crate) async fn run<M: Machine>(
         SessionsAction::Show { id, output_format } => {
             let id = find(handle, &id).await?;
             let info = handle.info(&id).await?;
-            let messages = messages(handle, &info).await?;
+            let messages = transcript::messages(&handle.export(&id).await?.rows)?;
             let text = match output_format {
                 ListFormat::Text => markdown::transcript(&info, &messages),
                 ListFormat::Json => {
@@ -62,7 +61,8 @@ pub(crate) async fn run<M: Machine>(
             let text = match format {
                 ExportFormat::Md => {
                     let info = handle.info(&id).await?;
-                    markdown::transcript(&info, &messages(handle, &info).await?)
+                    let messages = transcript::messages(&handle.export(&id).await?.rows)?;
+                    markdown::transcript(&info, &messages)
                 }
                 ExportFormat::Jsonl => file::to_lines(&handle.export(&id).await?)?,
                 ExportFormat::Json => file::to_object(&handle.export(&id).await?)?,
@@ -149,10 +149,6 @@ fn print_foreign(console: &mut Console, text: &str) -> Result<Exit, Failure> {
         return print(console, &escape::text(text));
     }
     print(console, text)
-}
-
-async fn messages(handle: &Handle, info: &SessionInfo) -> Result<Vec<Message>, Failure> {
-    Ok(handle.messages(&info.id, Seq(0), MESSAGES_MAX).await?)
 }
 
 async fn read_import<M>(path: &Path, room: &mut Room<'_, M>) -> Result<String, Failure> {

@@ -1,14 +1,17 @@
 //! A session under the eyes of its viewer: events are shown, requests answered, stops obeyed.
 
+mod requests;
+
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use protocol::event::{Answer, Notice, NoticeLevel, PermissionRequest, TurnResult};
-use protocol::{Event, EventBody, EventKind, FrameId, Timestamp};
+use protocol::event::{Answer, Notice, NoticeLevel, TurnResult};
+use protocol::{Event, EventBody, EventKind, FrameId, RefusalCode, RequestId, Timestamp};
 use runtime_api::{Delivery, Handle, Prompt, SessionInfo, Subscription};
 use tokio::time::Instant;
 
+use self::requests::Requests;
 use crate::card;
 use crate::console::Console;
 use crate::errands::{ERRANDS_MAX, Errands, Report};
@@ -19,14 +22,15 @@ use crate::show::Form;
 use crate::stops::Stops;
 
 /// How long a stopped turn may take to end before the program leaves without it: longer than the
-/// grace that processes get between SIGTERM and SIGKILL.
-const STOP_WAIT: Duration = Duration::from_secs(15);
+/// 15 s that the runtime gives a stopped turn, so that its end is seen.
+const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// How long a change of mode or model may take to be seen.
 const EVENT_WAIT: Duration = Duration::from_secs(1);
 
-/// How many events are held while a card waits; after that the session waits too.
-const HELD_MAX: usize = 4_096;
+/// How many events are held while a card waits, live output aside, which is not held at all: more
+/// than the calls of a step bring. After that the session waits too.
+const HELD_MAX: usize = 256;
 
 /// What a person sits at: input, both outputs, and the means to stop.
 #[derive(Debug)]
@@ -57,7 +61,9 @@ pub(crate) struct Watch {
     pub(crate) now: fn() -> Timestamp,
     events: Subscription,
     errands: Errands,
-    requests: VecDeque<PermissionRequest>,
+    requests: Requests,
+    /// How many requests of this turn were denied here because nobody is left to answer.
+    unanswered: u32,
     /// What came while a card waits for its answer: shown afterwards, so that the line under the
     /// card stays the person's.
     held: VecDeque<Delivery>,
@@ -87,7 +93,8 @@ impl Watch {
             now,
             events,
             errands: Errands::default(),
-            requests: VecDeque::new(),
+            requests: Requests::default(),
+            unanswered: 0,
             held: VecDeque::new(),
             is_stale: false,
             outstanding: 0,
@@ -180,13 +187,16 @@ impl Watch {
 
     /// Waits for the next thing of any kind and deals with it.
     async fn step(&mut self, desk: &mut Desk) -> Result<(), Failure> {
-        if !desk.input.is_waiting() || self.requests.is_empty() || self.deadline.is_some() {
+        if !desk.input.is_waiting() || self.requests.first().is_none() || self.deadline.is_some() {
             self.show_held(desk)?;
         }
+        self.deny_unanswerable(desk);
         let Desk { console, input, stops } = &mut *desk;
         // What waits for an answer while the turn is being stopped is settled by the stop.
         let asks_person = self.attendance == Attendance::Person
-            && !self.requests.is_empty()
+            && self.requests.first().is_some()
+            // An answer on its way may settle more than its own request.
+            && self.errands.len() == 0
             && self.deadline.is_none();
         let reads_program = self.attendance == Attendance::Program
             && !self.has_ended_input
@@ -207,12 +217,9 @@ impl Watch {
                 if asks_person { self.answered(heard, desk) } else { self.ordered(heard, desk) }
             }
             delivery = self.events.next(), if self.held.len() < HELD_MAX => {
-                match delivery {
-                    Some(delivery) if asks_person && !self.settles_card(&delivery) => {
-                        self.held.push_back(delivery);
-                        Ok(())
-                    }
-                    delivery => self.delivered(delivery, desk),
+                match asks_person {
+                    true => self.held_back(delivery, desk),
+                    false => self.delivered(delivery, desk),
                 }
             }
             () = tokio::time::sleep_until(deadline), if self.deadline.is_some() => {
@@ -249,11 +256,75 @@ impl Watch {
                 self.exit = self.exit.then(failure.exit);
                 self.notice("prompt_refused", &failure.message, desk);
             }
-            Report::Answer(Err(error)) => {
-                self.notice("answer_refused", &Failure::from(error).message, desk);
-            }
+            Report::Answer(request, Err(error)) => return self.refused(&request, error, desk),
             Report::Interrupt(Err(error)) => return Err(error.into()),
-            Report::Prompt(Ok(())) | Report::Answer(Ok(())) | Report::Interrupt(Ok(())) => {}
+            Report::Prompt(Ok(())) | Report::Answer(_, Ok(())) | Report::Interrupt(Ok(())) => {}
+        }
+        Ok(())
+    }
+
+    /// Deals with an answer that was not taken: what it was about still waits, unless somebody
+    /// else decided it.
+    fn refused(
+        &mut self,
+        request: &RequestId,
+        error: runtime_api::Error,
+        desk: &mut Desk,
+    ) -> Result<(), Failure> {
+        let is_gone = matches!(&error, runtime_api::Error::Refusal(refusal) if matches!(
+            refusal.code,
+            RefusalCode::RequestNotFound | RefusalCode::RequestResolved
+        ));
+        let failure = Failure::from(error);
+        if !is_gone && self.requests.is_last_word(request) {
+            // Nobody is left to say anything better, and the turn would wait for ever.
+            return Err(failure);
+        }
+        if is_gone {
+            // Whoever decided it counts it, if it is to be counted.
+            let was_mine = self.requests.is_last_word(request);
+            self.unanswered = self.unanswered.saturating_sub(u32::from(was_mine));
+            self.requests.settle(request);
+        } else {
+            self.requests.reopen(request);
+        }
+        self.notice("answer_refused", &failure.message, desk);
+        Ok(())
+    }
+
+    /// Denies what a program can no longer answer, since its input has ended. While a turn is
+    /// being stopped the stop settles what waits.
+    fn deny_unanswerable(&mut self, desk: &mut Desk) {
+        if self.attendance != Attendance::Program
+            || !self.has_ended_input
+            || self.deadline.is_some()
+        {
+            return;
+        }
+        while let Some(request) = self.requests.first().map(|request| request.request_id.clone()) {
+            let text = format!("request {request} was denied: standard input has ended");
+            self.notice("request_unanswered", &text, desk);
+            self.unanswered = self.unanswered.saturating_add(1);
+            self.deny_for_good(request);
+        }
+    }
+
+    fn deny_for_good(&mut self, request: RequestId) {
+        self.requests.answer_for_good(&request);
+        let answer = Answer::Deny { feedback: None };
+        self.errands.answer(&self.handle, &self.info.id, request, answer);
+    }
+
+    /// Keeps what comes while a card waits, so that the line under the card stays the person's;
+    /// what settles the card comes through, after all that was kept.
+    fn held_back(&mut self, delivery: Option<Delivery>, desk: &mut Desk) -> Result<(), Failure> {
+        match delivery {
+            Some(Delivery::Event(event)) if matches!(event.body, EventBody::ToolProgress(_)) => {}
+            Some(delivery) if !self.settles_card(&delivery) => self.held.push_back(delivery),
+            delivery => {
+                self.show_held(desk)?;
+                self.delivered(delivery, desk)?;
+            }
         }
         Ok(())
     }
@@ -271,7 +342,7 @@ impl Watch {
         let Delivery::Event(event) = delivery else { return false };
         match &event.body {
             EventBody::RequestResolved(resolved) => {
-                self.requests.front().is_some_and(|r| r.request_id == resolved.request_id)
+                self.requests.first().is_some_and(|r| r.request_id == resolved.request_id)
             }
             EventBody::PromptFinished(_) => true,
             _ => false,
@@ -296,11 +367,11 @@ impl Watch {
             }
         }
         match &event.body {
-            EventBody::PermissionRequest(request) => self.requests.push_back(request.clone()),
+            EventBody::PermissionRequest(request) => self.requests.open(request.clone()),
             EventBody::RequestResolved(resolved) => {
                 let was_first =
-                    self.requests.front().is_some_and(|r| r.request_id == resolved.request_id);
-                self.requests.retain(|request| request.request_id != resolved.request_id);
+                    self.requests.first().is_some_and(|r| r.request_id == resolved.request_id);
+                self.requests.settle(&resolved.request_id);
                 if was_first && desk.input.is_waiting() {
                     self.is_stale = true;
                     desk.console.say("this was decided meanwhile; press Enter");
@@ -312,9 +383,8 @@ impl Watch {
             }
             EventBody::PromptFinished(finished) => {
                 self.outstanding = self.outstanding.saturating_sub(1);
-                self.exit = self.exit.then(Exit::of_turn(&finished.result));
+                self.turn_ended(&finished.result);
                 self.last_result = None;
-                self.requests.clear();
             }
             _ => {}
         }
@@ -327,12 +397,23 @@ impl Watch {
         };
         self.outstanding = 0;
         self.has_ended_input = true;
-        self.exit = self.exit.then(Exit::of_turn(&result));
+        self.turn_ended(&result);
         Ok(())
     }
 
+    fn turn_ended(&mut self, result: &TurnResult) {
+        let unanswered = std::mem::take(&mut self.unanswered);
+        let exit = match Exit::of_turn(result) {
+            // The runtime counts what it denied itself; these it took for a program's own no.
+            Exit::Done if unanswered > 0 => Exit::Unanswered,
+            exit => exit,
+        };
+        self.exit = self.exit.then(exit);
+        self.requests = Requests::default();
+    }
+
     fn draw_card(&mut self, console: &mut Console) {
-        if let Some(request) = self.requests.front() {
+        if let Some(request) = self.requests.first() {
             let card = card::draw(request, console.paint(), console.width());
             console.say(&card);
         }
@@ -343,18 +424,19 @@ impl Watch {
         if std::mem::take(&mut self.is_stale) {
             return Ok(());
         }
-        let answer = match heard {
+        let Some(request) = self.requests.first() else { return Ok(()) };
+        let id = request.request_id.clone();
+        match heard {
             Heard::Interrupted => return self.stop(desk),
-            Heard::Line(line) => {
-                let Some(request) = self.requests.front() else { return Ok(()) };
-                card::read(&line, request)
-            }
-            Heard::End | Heard::TooLong | Heard::Failed(_) => Some(Answer::Deny { feedback: None }),
-        };
-        if let Some(answer) = answer
-            && let Some(request) = self.requests.pop_front()
-        {
-            self.errands.answer(&self.handle, &self.info.id, request.request_id, answer);
+            Heard::Line(line) => match card::read(&line, request) {
+                Ok(Some(answer)) => {
+                    self.requests.answer(&id);
+                    self.errands.answer(&self.handle, &self.info.id, id, answer);
+                }
+                Ok(None) => {}
+                Err(problem) => desk.console.say(problem),
+            },
+            Heard::End | Heard::TooLong | Heard::Failed(_) => self.deny_for_good(id),
         }
         Ok(())
     }
@@ -377,6 +459,7 @@ impl Watch {
         match order {
             Ok(Order::Prompt(prompt)) => self.prompt(prompt, desk),
             Ok(Order::Answer(request, answer)) => {
+                self.requests.answer(&request);
                 self.errands.answer(&self.handle, &self.info.id, request, answer);
             }
             Ok(Order::Interrupt) => {

@@ -5,12 +5,15 @@
 //! `decode` (stream events to blocks), and `remote` is the one place that talks to a socket.
 //! **Knows** `protocol`, `driver-api`, `stdx`.
 //! **Never** retries, records or decides; a call is one request.
+#![allow(unexpected_cfgs, reason = "cargo-fuzz sets `fuzzing`, which cargo does not know")]
 
 mod anthropic;
 mod arguments;
 mod base_url;
 mod client;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gemini;
 mod json;
 mod local;

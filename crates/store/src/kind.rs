@@ -22,12 +22,20 @@ impl KindCode {
         self.0
     }
 
-    /// Returns the kind of a stored number and whether the body stands in a file.
-    pub(crate) fn decode(stored: i64) -> Option<(Self, EventKind, bool)> {
-        let stored = u8::try_from(stored).ok()?;
-        let wanted = stored & !IN_FILE;
-        let kind = EventKind::ALL.iter().copied().find(|kind| code(*kind) == wanted)?;
-        Some((Self(stored), kind, stored & IN_FILE != 0))
+    /// Reads a stored number. What kind it stands for is another question.
+    pub(crate) fn from_stored(stored: i64) -> Option<Self> {
+        u8::try_from(stored).ok().map(Self)
+    }
+
+    /// Returns the kind, or nothing where this program knows none of that number.
+    pub(crate) fn kind(self) -> Option<EventKind> {
+        let wanted = self.0 & !IN_FILE;
+        EventKind::ALL.iter().copied().find(|kind| code(*kind) == wanted)
+    }
+
+    /// Tells whether the body stands in a file.
+    pub(crate) fn is_in_file(self) -> bool {
+        self.0 & IN_FILE != 0
     }
 }
 
@@ -76,12 +84,14 @@ mod tests {
         for kind in EventKind::ALL {
             for in_file in [false, true] {
                 let stored = KindCode::new(*kind, in_file);
-                let decoded = KindCode::decode(i64::from(stored.get()));
-                assert_eq!(decoded, Some((stored, *kind, in_file)));
+                assert_eq!(KindCode::from_stored(i64::from(stored.get())), Some(stored));
+                assert_eq!((stored.kind(), stored.is_in_file()), (Some(*kind), in_file));
             }
         }
-        assert_eq!(KindCode::decode(0), None);
-        assert_eq!(KindCode::decode(-1), None);
-        assert_eq!(KindCode::decode(127), None);
+        for unknown in [0, 127, 128, 255] {
+            assert_eq!(KindCode::from_stored(unknown).unwrap().kind(), None);
+        }
+        assert_eq!(KindCode::from_stored(-1), None);
+        assert_eq!(KindCode::from_stored(256), None);
     }
 }

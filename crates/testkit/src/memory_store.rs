@@ -53,6 +53,8 @@ struct State {
     appends: u64,
     crash: Option<(u64, Crash)>,
     hook: Option<Hook>,
+    /// The first row of a session that cannot be read just now.
+    unreadable: BTreeMap<SessionId, Seq>,
 }
 
 /// How a process fares.
@@ -153,6 +155,16 @@ impl MemoryDisk {
         if let Some(session) = self.lock().sessions.get_mut(session) {
             damage(&mut session.rows);
         }
+    }
+
+    /// Makes reads fail that reach the row `from` or a later one, as a disk in trouble does whose
+    /// contents are whole; `None` makes them work again.
+    pub fn fail_reads(&self, session: &SessionId, from: Option<Seq>) {
+        let mut state = self.lock();
+        match from {
+            Some(from) => state.unreadable.insert(session.clone(), from),
+            None => state.unreadable.remove(session),
+        };
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -376,7 +388,12 @@ impl Store for MemoryStore {
             let rows = &state.find(id)?.rows;
             let dense = (1..).zip(rows).take_while(|(seq, row)| *seq == row.seq.0);
             let wanted = dense.filter(|(seq, _)| *seq >= from.0).take(limit);
-            Ok(wanted.map(|(_, row)| row.clone()).collect())
+            let wanted: Vec<LogRow> = wanted.map(|(_, row)| row.clone()).collect();
+            let failed = state.unreadable.get(id);
+            match wanted.iter().find(|row| failed.is_some_and(|failed| row.seq >= *failed)) {
+                Some(row) => Err(Fault::new(format!("read row {} of {id}", row.seq.0)).into()),
+                None => Ok(wanted),
+            }
         })
         .await
     }

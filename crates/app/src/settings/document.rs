@@ -9,9 +9,10 @@ use std::path::Path;
 use door_cli::Failure;
 use protocol::{Mode, Wire};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use stdx::Secret;
 
-use super::{FILE_BYTES_MAX, keys};
+use super::{FILE_BYTES_MAX, keys, mistake};
 
 /// A settings file. Keys are written in snake case; camel case is understood too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -63,12 +64,27 @@ pub(crate) struct ProviderTable {
     #[serde(alias = "baseUrl")]
     pub(crate) base_url: Option<String>,
     /// The key.
-    pub(crate) key: Option<String>,
+    #[serde(deserialize_with = "secret")]
+    #[schemars(with = "Option<String>", extend("default" = null))]
+    pub(crate) key: Option<Secret<String>>,
     /// The environment variable with the key; wins over `key`.
     #[serde(alias = "keyEnv")]
     pub(crate) key_env: Option<String>,
     /// Further headers of every request.
-    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(deserialize_with = "secrets")]
+    #[schemars(with = "BTreeMap<String, String>", extend("default" = {}))]
+    pub(crate) headers: BTreeMap<String, Secret<String>>,
+}
+
+fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret<String>>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(Secret::new))
+}
+
+fn secrets<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, Secret<String>>, D::Error> {
+    let plain = BTreeMap::<String, String>::deserialize(from)?;
+    Ok(plain.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
 }
 
 /// Retries of model calls.
@@ -168,9 +184,9 @@ impl Document {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
         let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
         let table: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+            text.parse().map_err(|error| wrong(mistake::tell(&error, text)))?;
         keys::check(&table).map_err(wrong)?;
-        toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))
+        toml::from_str(text).map_err(|error| wrong(mistake::tell(&error, text)))
     }
 }
 

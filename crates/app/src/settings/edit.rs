@@ -8,6 +8,7 @@ use door_cli::Failure;
 use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, read_text, unreadable};
+use super::mistake;
 use super::project::write_private;
 
 /// Sets `key` (dots between tables) to `value` in a file, which is made when it is missing.
@@ -58,9 +59,9 @@ fn attempt(
         Failure::usage(format!("set {shown}: {problem}"))
     })?;
     // The proof that the edit did what it should, whatever the file looks like.
-    let table: toml::Table = changed
-        .parse()
-        .map_err(|error: toml::de::Error| Failure::failed(format!("set {shown}: {error}")))?;
+    let table: toml::Table = changed.parse().map_err(|error| {
+        Failure::failed(format!("set {shown}: {}", mistake::tell(&error, &changed)))
+    })?;
     match find(&table, keys) {
         Some(found) if found == wanted => Ok(changed),
         _ => Err(Failure::failed(format!(

@@ -43,9 +43,7 @@ fn tighten(
         return Ok(policy.clone());
     }
     let rules = |key: &str, texts: &[String]| {
-        parse(texts).map_err(|problem| {
-            Failure::usage(format!("{}: permissions.{key}: {problem}", path.display()))
-        })
+        parse(texts).map_err(|problem| wrong_rule(path, key, &problem))
     };
     Ok(policy.tighten(Layer {
         allow: rules("allow", &permissions.allow)?,
@@ -53,6 +51,20 @@ fn tighten(
         deny: rules("deny", &permissions.deny)?,
         ..Layer::new(name)
     }))
+}
+
+/// Checks the rules of a file that nobody trusts: only what it forbids could hold.
+///
+/// # Errors
+/// Names the file and the rule.
+pub(super) fn check_deny(document: &Document, path: &Path) -> Result<(), Failure> {
+    parse(&document.permissions.deny)
+        .map(drop)
+        .map_err(|problem| wrong_rule(path, "deny", &problem))
+}
+
+fn wrong_rule(path: &Path, key: &str, problem: &str) -> Failure {
+    Failure::usage(format!("{}: permissions.{key}: {problem}", path.display()))
 }
 
 fn parse(texts: &[String]) -> Result<Vec<Rule>, String> {

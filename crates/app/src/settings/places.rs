@@ -79,17 +79,20 @@ fn home(want: Want<'_>) -> Result<(PathBuf, super::Origin), Failure> {
     }
 }
 
-/// Finds the managed settings. A file that a variable names must be there, or it governs nothing;
-/// the machine's own may be missing.
+/// Finds the managed settings. The machine's own file is its administrator's, so that no variable
+/// puts another in its place. A file that a variable names must be there, or it governs nothing.
 fn managed(environment: &Environment, launched_in: &Path) -> Option<PathBuf> {
+    let path = environment.system.join("managed-settings.json");
+    // What cannot be looked at may be there all the same: then reading it fails loudly.
+    if !matches!(path.try_exists(), Ok(false)) {
+        return Some(path);
+    }
     for name in ["NARTHEX_MANAGED_SETTINGS", "NEURALINVERSE_MANAGED_SETTINGS"] {
         if let Some(path) = environment.variable(name) {
             return Some(launched_in.join(path));
         }
     }
-    let path = environment.system.join("managed-settings.json");
-    // What cannot be looked at may be there all the same: then reading it fails loudly.
-    (!matches!(path.try_exists(), Ok(false))).then_some(path)
+    None
 }
 
 /// Returns how to start the workspace agent: its own small program beside this one, else this one.

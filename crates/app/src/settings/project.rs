@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::Places;
 use super::document::{Document, read_text, unreadable};
+use super::permissions;
 
 /// A project's file.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Project {
     pub(crate) document: Document,
     /// Whether somebody trusted it as it is.
     pub(crate) is_trusted: bool,
+    /// What is wrong with a file that nobody trusts; nothing of it holds then.
+    pub(crate) mistake: Option<String>,
 }
 
 /// What was trusted: paths with the hash of what the file held then.
@@ -38,17 +41,32 @@ impl Project {
     /// repository.
     ///
     /// # Errors
-    /// When the file is wrong. That holds for one that is not trusted too: what it denies cannot
-    /// be told otherwise.
+    /// When the file is trusted and wrong. One that is not trusted may be a stranger's, whose
+    /// mistakes must not stop anybody: what is wrong with it is told in the value.
     pub(crate) fn find(places: &Places, is_trusted: bool) -> Result<Option<Self>, Failure> {
         let Some(path) = locate(places, &places.cwd) else { return Ok(None) };
-        let text = read_text(&path).map_err(|error| unreadable(&path, &error))?;
-        let document = Document::parse(&text, &path)?;
-        if document == Document::default() {
-            return Ok(None);
+        let text = read_text(&path).map_err(|error| unreadable(&path, &error));
+        let is_trusted = is_trusted
+            || match &text {
+                Ok(text) => read_trusted(places)?.files.get(&path) == Some(&hash(text)),
+                Err(_) => false,
+            };
+        let read = text.and_then(|text| Document::parse(&text, &path));
+        if is_trusted {
+            let document = read?;
+            let is_empty = document == Document::default();
+            return Ok((!is_empty).then_some(Self { path, document, is_trusted, mistake: None }));
         }
-        let is_trusted = is_trusted || read_trusted(places)?.files.get(&path) == Some(&hash(&text));
-        Ok(Some(Self { path, document, is_trusted }))
+        let read = read.and_then(|document| {
+            permissions::check_deny(&document, &path)?;
+            Ok(document)
+        });
+        let (document, mistake) = match read {
+            Ok(document) if document == Document::default() => return Ok(None),
+            Ok(document) => (document, None),
+            Err(failure) => (Document::default(), Some(failure.message)),
+        };
+        Ok(Some(Self { path, document, is_trusted, mistake }))
     }
 }
 

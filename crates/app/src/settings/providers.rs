@@ -86,7 +86,7 @@ const fn local(
 #[derive(Clone, Debug)]
 pub(crate) struct KeptKeys {
     path: PathBuf,
-    keys: BTreeMap<String, String>,
+    keys: BTreeMap<String, Secret<String>>,
 }
 
 fn keys_file(home: &Path) -> PathBuf {
@@ -96,7 +96,7 @@ fn keys_file(home: &Path) -> PathBuf {
 /// Reads the kept keys.
 pub(crate) fn kept_keys(home: &Path) -> Result<KeptKeys, Failure> {
     let path = keys_file(home);
-    let keys = match read_text(&path) {
+    let plain: BTreeMap<String, String> = match read_text(&path) {
         // The parser's message may quote what it read; a key must not reach a screen.
         Ok(text) => serde_json::from_str(&text).map_err(|_| {
             Failure::usage(format!("{}: expected a JSON object of keys", path.display()))
@@ -104,6 +104,7 @@ pub(crate) fn kept_keys(home: &Path) -> Result<KeptKeys, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
         Err(error) => return Err(unreadable(&path, &error)),
     };
+    let keys = plain.into_iter().map(|(name, key)| (name, Secret::new(key))).collect();
     Ok(KeptKeys { path, keys })
 }
 
@@ -120,11 +121,43 @@ pub(crate) fn keep_key(
         return Err(Failure::usage(text));
     }
     let mut kept = kept_keys(home)?;
-    kept.keys.insert(name.to_owned(), key.expose().clone());
-    let json = serde_json::to_string_pretty(&kept.keys)
+    kept.keys.insert(name.to_owned(), key.clone());
+    let plain: BTreeMap<&String, &String> =
+        kept.keys.iter().map(|(name, key)| (name, key.expose())).collect();
+    let json = serde_json::to_string_pretty(&plain)
         .map_err(|_| Failure::failed("write keys: a key has no JSON form"))?;
     write_private(&kept.path, &json)?;
     Ok(kept.path)
+}
+
+/// Lists the variables that may hold keys of model servers: the usual ones of every server that is
+/// known by name, and those that the files name.
+pub(super) fn key_variables(from_files: [(&Document, &Origin); 2]) -> Vec<String> {
+    let usual = BUILT_IN.iter().filter_map(|known| known.key_variable.map(str::to_owned));
+    let named = from_files.into_iter().flat_map(|(document, _)| document.providers.values());
+    let mut names: Vec<String> =
+        usual.chain(named.filter_map(|table| table.key_env.clone())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns an address without what may be a secret in it: the name and password before its host,
+/// and what follows a question mark.
+pub(crate) fn shown_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, _)) => (rest, "?…"),
+        None => (rest, ""),
+    };
+    // A password may hold a slash that should have been written otherwise: rather too much is
+    // hidden than too little.
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("…@", rest),
+        None => ("", rest),
+    };
+    format!("{scheme}{separator}{user}{rest}{query}")
 }
 
 /// Puts the servers together: built in, machine's file, user's file, environment.
@@ -202,9 +235,9 @@ fn build(
         address(built_in, table, environment).ok_or_else(|| table.missing(name, "base_url"))?;
     let key = key(name, built_in, table, kept, environment);
     let (key, key_origin) = key.map_or((None, None), |(key, origin)| (Some(key), Some(origin)));
-    let headers = table.fields.headers.clone().into_iter().collect();
-    let provider =
-        Provider { name: name.to_owned(), wire, base_url, key: key.map(Secret::new), headers };
+    let headers = table.fields.headers.iter();
+    let headers = headers.map(|(name, value)| (name.clone(), value.expose().clone())).collect();
+    let provider = Provider { name: name.to_owned(), wire, base_url, key, headers };
     Ok(KnownProvider { provider, address, key: key_origin })
 }
 
@@ -248,12 +281,13 @@ fn key(
     table: &Table<'_>,
     kept: &KeptKeys,
     environment: &Environment,
-) -> Option<(String, Origin)> {
+) -> Option<(Secret<String>, Origin)> {
     let variables =
         [table.fields.key_env.as_deref(), built_in.and_then(|known| known.key_variable)];
     for variable in variables.into_iter().flatten() {
         if let Some(key) = environment.variable(variable) {
-            return Some((key.to_owned(), Origin::Variable(variable.to_owned())));
+            let key = Secret::new(key.to_owned());
+            return Some((key, Origin::Variable(variable.to_owned())));
         }
     }
     if let Some(key) = &table.fields.key {
@@ -269,6 +303,19 @@ fn key(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        let table = [
+            ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+            ("https://me:pass@box/v1", "https://…@box/v1"),
+            ("https://me:p/a@ss@box/v1?key=sk", "https://…@box/v1?…"),
+            ("me:pass@box", "…@box"),
+        ];
+        for (url, shown) in table {
+            assert_eq!(shown_url(url), shown, "{url}");
+        }
+    }
 
     #[test]
     fn addresses_of_ollama_are_completed() {

@@ -3,6 +3,7 @@
 use door_cli::Setting;
 use narthex::{Layer, LayerName};
 
+use super::providers::shown_url;
 use super::{KnownProvider, Origin, Settings, Sourced};
 
 /// Lists every setting with its value and origin.
@@ -53,7 +54,7 @@ fn rules(list: &mut Vec<Setting>, layer: &Layer, settings: &Settings) {
         LayerName::System => settings.places.system.clone(),
         LayerName::User => settings.places.user.clone(),
         LayerName::Project | LayerName::Session | LayerName::Flags => {
-            settings.places.cwd.join(".narthex/config.toml")
+            settings.project.clone().unwrap_or_default()
         }
     };
     let origin = Origin::File(layer.name, path);
@@ -73,12 +74,47 @@ fn rules(list: &mut Vec<Setting>, layer: &Layer, settings: &Settings) {
 
 fn provider(list: &mut Vec<Setting>, known: &KnownProvider) {
     let key = |field: &str| format!("providers.{}.{field}", known.provider.name);
-    list.push(one(&key("base_url"), quoted(&known.provider.base_url), &known.address));
+    list.push(one(&key("base_url"), quoted(&shown_url(&known.provider.base_url)), &known.address));
     if let Some(origin) = &known.key {
         list.push(one(&key("key"), "(set)".to_owned(), origin));
     }
     for (name, _) in &known.provider.headers {
         let header = format!("headers.{name}");
         list.push(one(&key(&header), "(set)".to_owned(), &known.address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use door_cli::Globals;
+
+    use super::super::Want;
+    use super::*;
+    use crate::Environment;
+
+    #[test]
+    fn values_name_their_real_file_and_show_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        for name in ["home", "project/.git", "project/.narthex", "project/src"] {
+            fs::create_dir_all(top.join(name)).unwrap();
+        }
+        let project = top.join("project/.narthex/config.toml");
+        fs::write(&project, "[permissions]\ndeny = [\"web_fetch\"]\n").unwrap();
+        let user = "[providers.openai]\nbase_url = \"https://me:pass@box/v1\"\nkey = \"sk\"\n";
+        fs::write(top.join("home/config.toml"), user).unwrap();
+        let home = top.join("home").display().to_string();
+        let environment =
+            Environment::new(&top.join("project/src"), &[("NARTHEX_HOME", home.as_str())]);
+        let globals = Globals::default();
+        let want = Want { globals: &globals, environment: &environment };
+        let list = list(&Settings::load(want).unwrap());
+        let find = |key: &str| list.iter().find(|setting| setting.key == key).unwrap();
+        let path = project.display().to_string();
+        assert!(find("permissions.deny").origin.ends_with(&path), "{list:?}");
+        assert_eq!(find("providers.openai.base_url").value, "\"https://…@box/v1\"");
+        assert_eq!(find("providers.openai.key").value, "(set)");
     }
 }

@@ -252,6 +252,53 @@ fn managed_settings_lock_what_nobody_asked_for_out_loud() {
 }
 
 #[test]
+fn no_variable_replaces_the_machines_own_managed_settings() {
+    let lax = House::new().managed("{}").file("other.json", "{\"disableFullAuto\": true}");
+    let other = lax.path("other.json").display().to_string();
+    let lax = lax.variable("NEURALINVERSE_MANAGED_SETTINGS", &other);
+    assert!(lax.settings().policy.check_mode(Mode::FullAuto).is_ok(), "the first variable counts");
+    let strict = lax.file("etc/managed-settings.json", "{\"disableFullAuto\": true}");
+    assert!(strict.settings().policy.check_mode(Mode::FullAuto).is_err());
+    // A file that is there and wrong governs all the same: nothing else takes its place.
+    let broken = strict.file("etc/managed-settings.json", "{");
+    assert!(broken.problem().contains("etc/managed-settings.json"));
+    let second = House::new().file("other.json", "{\"disableFullAuto\": true}");
+    let other = second.path("other.json").display().to_string();
+    let second = second.variable("NEURALINVERSE_MANAGED_SETTINGS", &other);
+    assert!(second.settings().policy.check_mode(Mode::FullAuto).is_err());
+}
+
+#[test]
+fn a_wrong_project_file_stops_only_whoever_trusts_it() {
+    for text in ["model = [", "modle = \"x\"", "[permissions]\ndeny = [\"run_shell(\"]\n"] {
+        let house = House::new().project(text);
+        let settings = house.settings();
+        assert_eq!(settings.policy.layers().count(), 0, "{text:?}");
+        let told = settings.notices.join("\n");
+        assert!(told.contains("project/.narthex/config.toml"), "{text:?}: {told}");
+        assert!(told.contains("left out, its deny rules too"), "{text:?}: {told}");
+        assert!(house.trusted().problem().contains("project/.narthex/config.toml"), "{text:?}");
+    }
+    let house = House::new();
+    fs::write(house.path("project/.narthex/config.toml"), [0xff, 0xfe]).unwrap();
+    assert_eq!(house.settings().notices.len(), 1);
+    assert!(house.trusted().load().is_err());
+}
+
+#[test]
+fn every_variable_that_may_hold_a_key_is_kept_from_commands() {
+    let house = House::new()
+        .system(
+            "[providers.box]\nwire = \"openai-chat\"\nbase_url = \"http://b\"\nkey_env = \"BOX\"\n",
+        )
+        .user("[providers.openai]\nkey_env = \"WORK\"\n[providers.box]\nkey_env = \"MINE\"\n");
+    let hidden = house.settings().hidden_env;
+    for name in ["BOX", "WORK", "MINE", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
+        assert!(hidden.iter().any(|hidden| hidden == name), "{name}: {hidden:?}");
+    }
+}
+
+#[test]
 fn keys_come_from_the_strongest_place() {
     let key_of = |house: &House, name: &str| {
         let settings = house.settings();
@@ -314,6 +361,14 @@ fn no_secret_is_shown_or_printed() {
     let house = House::new().user("[providers.openai]\nkey = \"sk-very-secret\"\n");
     let settings = house.settings();
     assert!(!format!("{settings:?}").contains("sk-very-secret"));
+    let headers = "[providers.openai]\nheaders = { Authorization = \"sk-very-secret\" }\n\
+                   base_url = \"https://me:sk-very-secret@box/v1\"\n";
+    let settings = House::new().user(headers).settings();
+    assert!(!format!("{settings:?}").contains("sk-very-secret"));
+    let unclosed = House::new().user("[providers.openai]\nkey = \"sk-very-secret\n");
+    let problem = unclosed.problem();
+    assert!(problem.contains("config.toml: line 2, column"), "{problem}");
+    assert!(!problem.contains("sk-very-secret"), "{problem}");
     let broken = House::new().file("home/keys.json", "{\"openai\": sk-very-secret}");
     assert!(!broken.problem().contains("sk-very-secret"));
     fs::set_permissions(house.path("home/config.toml"), fs::Permissions::from_mode(0o600)).unwrap();

@@ -72,6 +72,18 @@ fn resume_takes_the_given_session_by_id_or_its_beginning() {
 }
 
 #[test]
+fn a_session_of_another_folder_is_not_run_under_this_ones_settings() {
+    for args in [&["resume", "01kc3"][..], &["run", "--resume", "01kc3", "go"]] {
+        let runtime =
+            FakeRuntime::new().session(session_info("01kc3v", "/else where")).turn(answer("no"));
+        let outcome = Stand::new(runtime).input("hi\n").run(args);
+        assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
+        assert!(outcome.err.contains("--cwd '/else where'"), "{}", outcome.err);
+        assert!(!outcome.runtime.calls().iter().any(|call| matches!(call, Call::Open(..))));
+    }
+}
+
+#[test]
 fn an_unclear_or_unknown_id_is_wrong_usage() {
     let runtime = || {
         FakeRuntime::new()

@@ -1,6 +1,7 @@
 //! Commands without a turn.
 
-use protocol::{EventKind, FrameId, Seq, Timestamp};
+use protocol::event::PromptStarted;
+use protocol::{Block, EventKind, FrameId, MessageId, PromptId, Seq, Timestamp};
 use runtime_api::LogRow;
 use testkit::fake_handle::{Call, FakeRuntime, session_info};
 
@@ -49,6 +50,68 @@ fn lists_are_for_people_and_for_programs() {
         ));
     }
     insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_long_session_is_shown_whole() {
+    let row = |seq: u64| {
+        let started = PromptStarted {
+            prompt_id: PromptId::new(format!("p{seq}")),
+            message_id: MessageId::new(format!("m{seq}")),
+            content: vec![Block::text(format!("prompt number {seq}."))],
+            max_turns: None,
+        };
+        LogRow {
+            seq: Seq(seq),
+            frame: FrameId(seq),
+            at: Timestamp(1_796_000_000_000),
+            kind: EventKind::PromptStarted,
+            body: serde_json::to_string(&started).unwrap(),
+        }
+    };
+    let stored = || {
+        FakeRuntime::new()
+            .session(session_info("01kc3v9yq8", "/src/app"))
+            .rows((1..=1_500).map(row).collect())
+    };
+    for args in [
+        &["sessions", "show", "01kc3v9yq8"][..],
+        &["sessions", "show", "01kc3v9yq8", "--output-format", "json"],
+        &["sessions", "export", "01kc3v9yq8", "--format", "md"],
+    ] {
+        let outcome = Stand::new(stored()).run(args);
+        assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.err);
+        for part in ["prompt number 1.", "prompt number 1500."] {
+            assert!(outcome.out.contains(part), "{args:?} lacks {part:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_row_is_named() {
+    let row = LogRow {
+        seq: Seq(7),
+        frame: FrameId(7),
+        at: Timestamp(1_796_000_000_000),
+        kind: EventKind::AssistantMessage,
+        body: "{}".to_owned(),
+    };
+    let runtime = FakeRuntime::new().session(session_info("01kc3v9yq8", "/src/app"));
+    let outcome = Stand::new(runtime.rows(vec![row])).run(&["sessions", "show", "01kc3v9yq8"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (1, ""));
+    assert!(outcome.err.contains("damaged at event 7"), "{}", outcome.err);
+}
+
+#[test]
+fn a_session_of_another_folder_is_shown_from_anywhere() {
+    for args in [
+        &["sessions", "show", "01kc4other"][..],
+        &["sessions", "export", "01kc4other"],
+        &["sessions", "fork", "01kc4other"],
+    ] {
+        let outcome = Stand::new(stored()).run(args);
+        assert_eq!(outcome.code, 0, "{args:?}: {outcome:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use door_cli::Stop;
 use protocol::event::{DeniedBy, TurnResult};
 use protocol::{RefusalCode, TurnEnd};
+use runtime_api::PromptPart;
 use testkit::fake_handle::{Call, FakeRuntime, Play, session_info};
 
 use crate::stand::*;
@@ -88,6 +89,29 @@ fn without_a_model_or_a_prompt_nothing_is_asked() {
         assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
         assert!(outcome.runtime.calls().is_empty());
     }
+}
+
+fn first_prompt(outcome: &Outcome) -> Option<String> {
+    outcome.runtime.calls().into_iter().find_map(|call| match call {
+        Call::Prompt(_, prompt) => match prompt.parts.into_iter().next() {
+            Some(PromptPart::Text(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+#[test]
+fn an_input_that_says_nothing_holds_nobody_up_who_has_a_prompt() {
+    let runtime = FakeRuntime::new().turn(answer("fine"));
+    let outcome = Stand::new(runtime).silent_input().run(&["run", "go"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, "fine\n"));
+    assert_eq!(first_prompt(&outcome).as_deref(), Some("go"));
+    assert!(outcome.err.contains("nothing came from standard input"), "{}", outcome.err);
+    let runtime = FakeRuntime::new().turn(answer("fine"));
+    let outcome = Stand::new(runtime).input("a context").run(&["run", "go"]);
+    assert_eq!((outcome.code, outcome.err.contains("nothing came")), (0, false));
+    assert!(first_prompt(&outcome).unwrap().contains("a context"));
 }
 
 const STREAM: [&str; 4] = ["run", "--output-format", "stream-json", "go"];

@@ -1,8 +1,9 @@
 //! What the tests share: a machine around a fake runtime, streams in memory, events.
 
-use std::io::{Cursor, Write};
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use door_cli::{
     Check, CheckStatus, DemoProject, Exit, Failure, Globals, House, Machine, Need, SchemaName,
@@ -19,6 +20,9 @@ use protocol::{
 use runtime_api::{AgentSettings, Handle};
 use stdx::Secret;
 use testkit::fake_handle::{FakeRuntime, Play};
+
+/// How long a command may take before it counts as hanging: none of them waits for anything real.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program whose runtime is a fake.
 pub(crate) struct FakeMachine {
@@ -157,6 +161,17 @@ impl Sink {
     }
 }
 
+/// An input that stays open and says nothing.
+struct Silence;
+
+impl Read for Silence {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
 /// What came of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -169,7 +184,7 @@ pub(crate) struct Outcome {
 /// A command to run in a stand.
 pub(crate) struct Stand {
     runtime: FakeRuntime,
-    input: String,
+    input: Option<String>,
     facts: StreamFacts,
     stops: Vec<Stop>,
     stops_at: Option<(&'static str, Vec<Stop>)>,
@@ -181,7 +196,7 @@ impl Stand {
     pub(crate) fn new(runtime: FakeRuntime) -> Self {
         Self {
             runtime,
-            input: String::new(),
+            input: Some(String::new()),
             facts: StreamFacts::default(),
             stops: Vec::new(),
             stops_at: None,
@@ -191,7 +206,13 @@ impl Stand {
     }
 
     pub(crate) fn input(mut self, text: &str) -> Self {
-        self.input = text.to_owned();
+        self.input = Some(text.to_owned());
+        self
+    }
+
+    /// Leaves standard input open without a byte. Waiting takes no time then.
+    pub(crate) fn silent_input(mut self) -> Self {
+        self.input = None;
         self
     }
 
@@ -242,8 +263,13 @@ impl Stand {
             self.stops_at.map(|(word, stops)| Watched { word, stops, sender: sender.clone() });
         let out = Sink { breaks: self.breaks, watches, ..Sink::default() };
         let err = Sink::default();
+        let is_silent = self.input.is_none();
+        let input: Box<dyn BufRead + Send> = match self.input {
+            Some(text) => Box::new(Cursor::new(text.into_bytes())),
+            None => Box::new(BufReader::new(Silence)),
+        };
         let streams = Streams {
-            input: Box::new(Cursor::new(self.input.into_bytes())),
+            input,
             out: Box::new(out.clone()),
             err: Box::new(err.clone()),
             facts: self.facts,
@@ -255,12 +281,14 @@ impl Stand {
             home: folder.path().to_owned(),
             demo: self.demo,
         };
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut tokio = tokio::runtime::Builder::new_current_thread();
+        let tokio = tokio.enable_all().start_paused(is_silent).build().unwrap();
         let exit: Exit = tokio.block_on(async {
             for stop in self.stops {
                 sender.try_send(stop).unwrap();
             }
-            door_cli::run(cli, &machine, streams, stops).await
+            let run = door_cli::run(cli, &machine, streams, stops);
+            tokio::time::timeout(PATIENCE, run).await.unwrap()
         });
         Outcome { code: exit.code(), out: out.text(), err: err.text(), runtime }
     }
@@ -325,6 +353,10 @@ pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Play {
 }
 
 pub(crate) fn asks(id: &str, summary: &str) -> Play {
+    asks_with(id, summary, vec!["run_shell(touch *)".to_owned()])
+}
+
+pub(crate) fn asks_with(id: &str, summary: &str, suggested_rules: Vec<String>) -> Play {
     let input = serde_json::json!({ "command": summary });
     PermissionRequest {
         request_id: RequestId::new(id),
@@ -333,7 +365,7 @@ pub(crate) fn asks(id: &str, summary: &str) -> Play {
         effect: Effect::Execute,
         target: target(summary, Effect::Execute),
         input: input.as_object().cloned().unwrap(),
-        suggested_rules: vec!["run_shell(touch *)".to_owned()],
+        suggested_rules,
         risk: Risk::Medium,
         reason: Some("mode ask".to_owned()),
         expires_at: None,

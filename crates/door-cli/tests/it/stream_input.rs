@@ -1,7 +1,7 @@
 //! `--input-format stream-json`: prompts, answers, stops, and lines that are none of these.
 
-use protocol::RequestId;
 use protocol::event::Answer;
+use protocol::{RefusalCode, RequestId};
 use testkit::fake_handle::{Call, FakeRuntime, Play};
 
 use crate::stand::*;
@@ -73,6 +73,55 @@ fn a_bad_line_is_an_error_notice_and_the_stream_goes_on() {
         .collect();
     assert_eq!(notices.len(), 2);
     insta::assert_json_snapshot!(notices);
+}
+
+fn denied(outcome: &Outcome) -> Vec<String> {
+    let denied = |call| match call {
+        Call::Answer(id, Answer::Deny { feedback: None }) => Some(id.to_string()),
+        _ => None,
+    };
+    outcome.runtime.calls().into_iter().filter_map(denied).collect()
+}
+
+#[test]
+fn what_nobody_is_left_to_answer_is_denied_and_the_exit_code_tells() {
+    let mut plays = vec![step(1)];
+    for id in ["r1", "r2"] {
+        plays.extend([asks(id, "touch x"), Play::UntilAnswer(RequestId::new(id))]);
+    }
+    plays.extend(answer("without it"));
+    let runtime = FakeRuntime::new().turn(plays).turn(answer("later"));
+    let input = "{\"type\":\"prompt\",\"text\":\"a\"}\n{\"type\":\"prompt\",\"text\":\"b\"}\n";
+    let outcome = Stand::new(runtime).input(input).run(&ARGS);
+    assert_eq!(denied(&outcome), ["r1", "r2"], "{outcome:?}");
+    assert_eq!(outcome.code, 3, "a later success hides it not: {outcome:?}");
+    assert_eq!(outcome.out.matches("request_unanswered").count(), 2, "{}", outcome.out);
+}
+
+#[test]
+fn a_refused_answer_at_the_end_of_input_is_followed_by_a_denial() {
+    let mut plays = vec![step(1), asks("r1", "touch x"), Play::UntilAnswer(RequestId::new("r1"))];
+    plays.extend(answer("without it"));
+    let runtime = FakeRuntime::new().turn(plays);
+    let runtime = runtime.refuse("answer", RefusalCode::Invalid, "that rule is none");
+    let input = concat!(
+        "{\"type\":\"prompt\",\"text\":\"a\"}\n",
+        "{\"type\":\"answer\",\"requestId\":\"r1\",\"answer\":\"allow_always\"}\n",
+    );
+    let outcome = Stand::new(runtime).input(input).run(&ARGS);
+    assert_eq!(denied(&outcome), ["r1"], "{outcome:?}");
+    assert_eq!(outcome.code, 3, "{outcome:?}");
+}
+
+#[test]
+fn a_request_that_was_decided_elsewhere_is_not_counted_here() {
+    let mut plays = vec![step(1), asks("r1", "touch x")];
+    plays.extend(answer("with it"));
+    let runtime = FakeRuntime::new().turn(plays);
+    let runtime = runtime.refuse("answer", RefusalCode::RequestResolved, "decided already");
+    let input = "{\"type\":\"prompt\",\"text\":\"a\"}\n";
+    let outcome = Stand::new(runtime).input(input).run(&ARGS);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
 }
 
 #[test]

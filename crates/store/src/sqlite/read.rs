@@ -1,7 +1,7 @@
 //! What readers ask.
 
 use driver_api::{
-    ListFilter, LogRow, Owner, SessionHead, SessionRow, SessionState, Snapshot, StoreError,
+    Fault, ListFilter, LogRow, Owner, SessionHead, SessionRow, SessionState, Snapshot, StoreError,
 };
 use futures_util::TryStreamExt;
 use protocol::{FrameId, Mode, Seq, SessionId, Timestamp};
@@ -51,10 +51,11 @@ impl Readers<'_> {
         let mut connection = self.pool.acquire().await.map_err(failed)?;
         let first = from.0.clamp(1, SEQ_MAX.cast_unsigned());
         let of = (READ, session.as_str());
-        let finish = |event| with_body(event, &self.shared.blobs);
+        let finish = |event| with_body(known(event)?, &self.shared.blobs);
         let (rows, damage) = read_rows(&mut connection, of, (first, limit), finish).await;
         match damage {
             Some(Damaged::Failed(error)) => return Err(failed(error)),
+            Some(Damaged::Refused(error)) => return Err(fault(format!("read {session}"), error)),
             Some(Damaged::File(error)) => self.shared.damage.note(&error),
             Some(Damaged::Row(why)) => {
                 let after = rows.last().map_or(first - 1, |row| row.seq.0);
@@ -138,12 +139,18 @@ pub(super) enum Damaged {
     File(sqlx::Error),
     /// Nothing is known to be damaged, but the file cannot be read.
     Failed(sqlx::Error),
+    /// A row is whole, but this program or the system cannot make an event of it now.
+    Refused(Fault),
 }
 
-/// A row as it stands in the table: a large body is still the name of its file.
+/// A row as it stands in the table: its kind may be unknown, and a large body is still the name
+/// of its file.
 pub(super) struct StoredEvent {
-    pub(super) row: LogRow,
-    pub(super) is_in_file: bool,
+    pub(super) seq: Seq,
+    pub(super) frame: FrameId,
+    pub(super) at: Timestamp,
+    pub(super) kind: KindCode,
+    pub(super) body: String,
 }
 
 /// Reads rows of `of` by `sql` from seq `first` on, as far as they are whole and without a gap,
@@ -152,7 +159,7 @@ pub(super) async fn read_rows<T>(
     connection: &mut SqliteConnection,
     (sql, of): (&'static str, &str),
     (first, limit): (u64, usize),
-    finish: impl Fn(StoredEvent) -> Result<T, &'static str>,
+    finish: impl Fn(StoredEvent) -> Result<T, Damaged>,
 ) -> (Vec<T>, Option<Damaged>) {
     let mut rows = Vec::new();
     let mut stream = sqlx::query(sql)
@@ -168,13 +175,13 @@ pub(super) async fn read_rows<T>(
             Err(error) => return (rows, Some(Damaged::Failed(error))),
         };
         let row = match event {
-            Ok(event) if event.row.seq.0 == first + rows.len() as u64 => finish(event),
-            Ok(_) => Err("rows are missing"),
-            Err(why) => Err(why),
+            Ok(event) if event.seq.0 == first + rows.len() as u64 => finish(event),
+            Ok(_) => Err(Damaged::Row("rows are missing")),
+            Err(why) => Err(Damaged::Row(why)),
         };
         match row {
             Ok(row) => rows.push(row),
-            Err(why) => return (rows, Some(Damaged::Row(why))),
+            Err(damaged) => return (rows, Some(damaged)),
         }
     }
 }
@@ -183,25 +190,44 @@ pub(super) async fn read_rows<T>(
 fn decode_row(row: &SqliteRow) -> Result<StoredEvent, &'static str> {
     let number = |index| row.try_get::<i64, usize>(index).map_err(|_| "a number is missing");
     let (id, at, frame) = (number(0)?, number(2)?, FrameId(number(3)?.cast_unsigned()));
-    let (code, kind, is_in_file) = KindCode::decode(number(1)?).ok_or("its kind is unknown")?;
+    let kind = KindCode::from_stored(number(1)?).ok_or("its kind is no kind's number")?;
     let body: String = row.try_get(5).map_err(|_| "its body is no text")?;
-    if row_sum(id, code, at, frame, &body) != number(4)? {
+    if row_sum(id, kind, at, frame, &body) != number(4)? {
         return Err("its sum is wrong");
     }
     let seq = Seq((id & SEQ_MAX).cast_unsigned());
-    Ok(StoredEvent { row: LogRow { seq, frame, at: Timestamp(at), kind, body }, is_in_file })
+    Ok(StoredEvent { seq, frame, at: Timestamp(at), kind, body })
 }
 
-/// Puts a large body in the place of the name of its file.
-fn with_body(mut event: StoredEvent, blobs: &Blobs) -> Result<LogRow, &'static str> {
-    if event.is_in_file {
-        let hash = BlobHash::from_reference(&event.row.body).ok_or("it names no file")?;
-        event.row.body = blobs.read(&hash).map_err(|error| {
-            tracing::error!(file = hash.as_str(), %error, "cannot read a large body");
-            "its file is missing or damaged"
+/// Finds the kind of a row. One that is whole and of an unknown kind is no damage: a newer program
+/// wrote it, and nobody may take the log for ended there.
+fn known(event: StoredEvent) -> Result<(LogRow, KindCode), Damaged> {
+    let StoredEvent { seq, frame, at, kind: code, body } = event;
+    let Some(kind) = code.kind() else {
+        let (seq, code) = (seq.0, code.get());
+        return Err(Damaged::Refused(Fault::new(format!(
+            "event {seq} is of kind {code}: it was written by a newer program; use that one"
+        ))));
+    };
+    Ok((LogRow { seq, frame, at, kind, body }, code))
+}
+
+/// Puts a large body in the place of the name of its file. Only a file that is gone or changed is
+/// damage; one that cannot be read just now (no descriptor free, no right, a disk in trouble) may
+/// be whole.
+fn with_body((mut row, code): (LogRow, KindCode), blobs: &Blobs) -> Result<LogRow, Damaged> {
+    if code.is_in_file() {
+        let hash = BlobHash::from_reference(&row.body).ok_or(Damaged::Row("it names no file"))?;
+        let body = blobs.read(&hash).map_err(|error| {
+            let what = format!("read the file {} of event {}", hash.as_str(), row.seq.0);
+            Damaged::Refused(Fault::with(what, error))
+        })?;
+        row.body = body.ok_or_else(|| {
+            tracing::error!(file = hash.as_str(), "a large body is gone or has changed");
+            Damaged::Row("its file is missing or damaged")
         })?;
     }
-    Ok(event.row)
+    Ok(row)
 }
 
 /// Decodes `key, seq, version, sum, bytes`; a damaged snapshot is none.

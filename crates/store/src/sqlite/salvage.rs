@@ -235,7 +235,7 @@ fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn sync_parent(path: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => sync_folder(folder),
         _ => sync_folder(Path::new(".")),

@@ -4,6 +4,8 @@
 //! takes all of it. So many sessions share the price of one sync, and a lone one waits for nobody.
 
 mod batch;
+mod cut;
+mod redo;
 mod transaction;
 mod work;
 
@@ -56,6 +58,14 @@ pub(super) struct Shared {
 /// Sessions of which the writer remembers the facts; beyond that it forgets all and looks again.
 const KNOWN_MAX: usize = 4096;
 
+/// How often the works of a commit were tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    First,
+    /// An earlier commit failed, or only its answer was lost: what it wrote may be there.
+    Again,
+}
+
 /// A piece of work within its group.
 type Waiting = (Work, oneshot::Sender<Answer>);
 
@@ -68,12 +78,23 @@ pub(super) struct Writer {
     unchecked_bytes: usize,
     /// This process's sessions as the last commit left them, so that an append need not ask first.
     known: Known,
+    /// How many of the next commits lose their answer.
+    #[cfg(test)]
+    lost_answers: u32,
 }
 
 impl Writer {
     /// Makes the writer from a connection that syncs.
     pub(super) fn new(shared: Arc<Shared>, connection: SqliteConnection) -> Self {
-        Self { shared, connection, is_synced: true, unchecked_bytes: 0, known: Known::new() }
+        Self {
+            shared,
+            connection,
+            is_synced: true,
+            unchecked_bytes: 0,
+            known: Known::new(),
+            #[cfg(test)]
+            lost_answers: 0,
+        }
     }
 
     /// Works until the store is closed or dropped.
@@ -88,18 +109,18 @@ impl Writer {
                         bytes += work.bytes();
                         group.push((work, reply));
                         if bytes >= GROUP_BYTES {
-                            self.commit(std::mem::take(&mut group)).await;
+                            self.commit(std::mem::take(&mut group), Attempt::First).await;
                             bytes = 0;
                         }
                     }
                     Job::Close(reply) => {
-                        self.commit(group).await;
+                        self.commit(group, Attempt::First).await;
                         answer(reply, self.close().await.map(|()| 0));
                         return;
                     }
                 }
             }
-            self.commit(group).await;
+            self.commit(group, Attempt::First).await;
             self.checkpoint_if_due().await;
         }
         if let Err(error) = self.close().await {
@@ -109,12 +130,12 @@ impl Writer {
 
     /// Commits a group and answers it. When the whole cannot be written, each work gets a
     /// transaction of its own, so that only the one at fault fails.
-    async fn commit(&mut self, group: Vec<Waiting>) {
+    async fn commit(&mut self, group: Vec<Waiting>, attempt: Attempt) {
         if group.is_empty() {
             return;
         }
         let (works, replies): (Vec<Work>, Vec<_>) = group.into_iter().unzip();
-        match self.try_commit(&works).await {
+        match self.try_commit(&works, attempt).await {
             Ok(answers) => replies.into_iter().zip(answers).for_each(|(to, what)| answer(to, what)),
             Err(error) if works.len() == 1 => {
                 self.shared.damage.note(&error);
@@ -128,31 +149,37 @@ impl Writer {
             Err(error) => {
                 tracing::warn!(%error, works = works.len(), "a group failed; trying one by one");
                 for (work, reply) in works.into_iter().zip(replies) {
-                    Box::pin(self.commit(vec![(work, reply)])).await;
+                    Box::pin(self.commit(vec![(work, reply)], Attempt::Again)).await;
                 }
             }
         }
     }
 
-    async fn try_commit(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
+    async fn try_commit(
+        &mut self,
+        works: &[Work],
+        mut attempt: Attempt,
+    ) -> sqlx::Result<Vec<Answer>> {
         let mut tries = 0;
         loop {
             // A failure of a foreseen transaction tells nothing; the next try looks first.
-            let was_foreseen = !self.known.is_empty();
+            let was_foreseen = attempt == Attempt::First && !self.known.is_empty();
             tries += u32::from(!was_foreseen);
-            match self.try_once(works).await {
+            match self.try_once(works, attempt).await {
                 Ok(answers) => return Ok(answers),
                 Err(error) => {
+                    attempt = Attempt::Again;
                     // Outside a transaction this fails, and that is fine.
                     let _undone = sqlx::raw_sql("ROLLBACK").execute(&mut self.connection).await;
-                    if was_foreseen {
-                        continue;
-                    }
-                    if matches!(error, sqlx::Error::WorkerCrashed) {
+                    let has_crashed = matches!(error, sqlx::Error::WorkerCrashed);
+                    if has_crashed {
                         self.connection = connect::writer(&self.shared.path).await?;
                         self.is_synced = true;
                     }
-                    if !is_busy(&error) || tries == TRIES {
+                    if was_foreseen {
+                        continue;
+                    }
+                    if !(has_crashed || is_busy(&error)) || tries == TRIES {
                         return Err(error);
                     }
                 }
@@ -160,21 +187,32 @@ impl Writer {
         }
     }
 
-    async fn try_once(&mut self, works: &[Work]) -> sqlx::Result<Vec<Answer>> {
+    async fn try_once(&mut self, works: &[Work], attempt: Attempt) -> sqlx::Result<Vec<Answer>> {
         self.sync_commits(works.iter().any(Work::is_durable)).await?;
         // Whatever fails, what was known may be wrong.
         let mut known = std::mem::take(&mut self.known);
-        let foreseen = foreseen(works, &mut known);
+        let foreseen = match attempt {
+            Attempt::First => foreseen(works, &mut known),
+            Attempt::Again => None,
+        };
         let sessions: Vec<_> = works.iter().map(Work::session).collect();
         let mut transaction = match foreseen {
             Some(facts) => Transaction::foresee(&mut self.connection, &self.shared, facts),
-            None => Transaction::begin(&mut self.connection, &self.shared, &sessions).await?,
+            None => {
+                let (connection, shared) = (&mut self.connection, &self.shared);
+                Transaction::begin(connection, shared, &sessions, attempt).await?
+            }
         };
         let mut answers = Vec::with_capacity(works.len());
         for work in works {
             answers.push(transaction.apply(work).await?);
         }
         let (facts, orphans) = transaction.commit().await?;
+        #[cfg(test)]
+        if let Some(left) = self.lost_answers.checked_sub(1) {
+            self.lost_answers = left;
+            return Err(sqlx::Error::WorkerCrashed);
+        }
         for session in sessions {
             known.remove(session);
         }
@@ -279,3 +317,6 @@ fn answer(to: oneshot::Sender<Answer>, what: Answer) {
 pub(super) fn closed() -> StoreError {
     StoreError::Fault(Fault::new("use the store: it is closed"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What lies on the disk: bodies, versions, the WAL, sizes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use driver_api::{Snapshot, Store, StoreError};
@@ -75,6 +76,127 @@ async fn a_missing_or_changed_file_ends_the_log_before_its_row() {
     let other = store.create(session("b")).await.unwrap();
     store.append(&other, vec![row_with(1, written[2].body.clone())], None).await.unwrap();
     assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_an_error_and_no_end() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    let mut written = rows(1, 5);
+    written[2].body = "x".repeat(2 << 20);
+    store.append(&lease, written.clone(), None).await.unwrap();
+    let file = blobs(&folder).pop().unwrap();
+    // The system refuses to read a folder, whoever asks.
+    let away = folder.path().join("away");
+    fs::rename(&file, &away).unwrap();
+    fs::create_dir(&file).unwrap();
+    let failed = store.read(&id("a"), Seq(1), 100).await;
+    let Err(StoreError::Fault(error)) = failed else { panic!("{failed:?}") };
+    assert!(error.to_string().contains("event 3"), "{error}");
+    let failed = store.truncate(&lease, Seq(1)).await;
+    assert!(matches!(failed, Err(StoreError::Fault(_))), "{failed:?}");
+    assert!(folder.names("sessions.db-cut").is_empty());
+    fs::remove_dir(&file).unwrap();
+    fs::rename(&away, &file).unwrap();
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written);
+}
+
+/// Gives the third event of the only session another kind, with the right sum for it.
+async fn change_kind(folder: &Folder, kind: u8) {
+    let row = &rows(3, 3)[0];
+    let event = 1_i64 << 36 | 3;
+    let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+    let mut digest = crc.digest();
+    digest.update(&event.to_le_bytes());
+    digest.update(&[kind]);
+    digest.update(&row.at.0.to_le_bytes());
+    digest.update(&row.frame.0.to_le_bytes());
+    digest.update(row.body.as_bytes());
+    let sum = i64::from(digest.finalize().cast_signed());
+    let sql = format!("UPDATE events SET kind = {kind}, sum = {sum} WHERE id = {event}");
+    change(&folder.database(), sql).await;
+}
+
+#[tokio::test]
+async fn an_event_of_a_newer_program_is_an_error_and_no_end() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    store.append(&lease, rows(1, 5), None).await.unwrap();
+    store.close().await.unwrap();
+    change_kind(&folder, 99).await;
+    // A repair takes it along too.
+    for step in ["as it was written", "after a repair"] {
+        let store = folder.open().await;
+        assert_eq!(store.read(&id("a"), Seq(1), 2).await.unwrap(), rows(1, 2), "{step}");
+        let failed = store.read(&id("a"), Seq(1), 100).await;
+        let Err(StoreError::Fault(error)) = failed else { panic!("{step}: {failed:?}") };
+        let error = error.to_string();
+        assert!(error.contains("newer program") && error.contains("99"), "{step}: {error}");
+        assert_eq!(store.read(&id("a"), Seq(4), 100).await.unwrap(), rows(4, 5), "{step}");
+        store.close().await.unwrap();
+        let mut bytes = fs::read(folder.database()).unwrap();
+        bytes[..100].fill(0);
+        fs::write(folder.database(), &bytes).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_cut_keeps_what_it_removes() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    let mut written = rows(1, 6);
+    written[4].body = "x".repeat(2 << 20);
+    store.append(&lease, written.clone(), None).await.unwrap();
+    store.close().await.unwrap();
+    // The third is damaged: a body that no sum fits. What comes after it is whole.
+    let sql = format!("UPDATE events SET body = 'damaged' WHERE id = {}", 1_i64 << 36 | 3);
+    change(&folder.database(), sql).await;
+    let store = folder.open().await;
+    let lease = store.claim(&id("a")).await.unwrap();
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), written[..2]);
+    store.truncate(&lease, Seq(2)).await.unwrap();
+    let kept = folder.names("sessions.db-cut-ses-a-");
+    assert!(kept.len() == 1 && kept[0].ends_with(".jsonl"), "{kept:?}");
+    let path = folder.path().join(&kept[0]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(path).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 4);
+    written[2].body = "damaged".to_owned();
+    for (line, row) in lines.iter().zip(&written[2..]) {
+        assert_eq!(line["seq"], row.seq.0);
+        assert_eq!(line["at"], row.at.0);
+        assert_eq!(line["frame"], row.frame.0);
+        let body = line.get("contents").unwrap_or(&line["body"]);
+        assert!(body == row.body.as_str(), "the body of {}", row.seq.0);
+    }
+    assert_eq!(blobs(&folder).len(), 0, "the large body is in the kept lines alone");
+    // A cut of nothing keeps nothing, and the session goes on.
+    store.truncate(&lease, Seq(2)).await.unwrap();
+    store.append(&lease, rows(3, 3), None).await.unwrap();
+    assert_eq!(folder.names("sessions.db-cut-").len(), 1);
+}
+
+#[tokio::test]
+async fn a_cut_keeps_no_more_than_its_limit() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    for seq in 1..=70 {
+        store.append(&lease, vec![row_with(seq, "x".repeat(1 << 20))], None).await.unwrap();
+    }
+    store.truncate(&lease, Seq(0)).await.unwrap();
+    let kept = folder.path().join(&folder.names("sessions.db-cut-")[0]);
+    let size = fs::metadata(&kept).unwrap().len();
+    assert!((63 << 20..=(64 << 20) + 100).contains(&size), "{size}");
+    let text = fs::read_to_string(&kept).unwrap();
+    assert_eq!(text.lines().count(), 64);
+    assert_eq!(text.lines().last(), Some("{\"omittedFromSeq\":64}"));
+    assert_eq!(store.read(&id("a"), Seq(1), 100).await.unwrap(), []);
 }
 
 #[tokio::test]

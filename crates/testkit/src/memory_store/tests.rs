@@ -105,3 +105,17 @@ async fn damage_ends_a_read_and_leaves_the_count() {
     store.append(&lease, rows(3, 3), None).await.unwrap();
     assert_eq!(store.read(&id("a"), Seq(1), 10).await.unwrap(), rows(1, 3));
 }
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_an_error_and_no_end() {
+    let disk = MemoryDisk::new();
+    let store = disk.process();
+    let lease = store.create(session("a")).await.unwrap();
+    store.append(&lease, rows(1, 5), None).await.unwrap();
+    disk.fail_reads(&id("a"), Some(Seq(3)));
+    assert_eq!(store.read(&id("a"), Seq(1), 2).await.unwrap(), rows(1, 2));
+    let failed = store.read(&id("a"), Seq(1), 10).await;
+    assert!(matches!(failed, Err(StoreError::Fault(_))), "{failed:?}");
+    disk.fail_reads(&id("a"), None);
+    assert_eq!(store.read(&id("a"), Seq(1), 10).await.unwrap(), rows(1, 5));
+}

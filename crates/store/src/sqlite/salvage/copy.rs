@@ -283,18 +283,13 @@ async fn carry_snapshot(
     Ok(())
 }
 
-/// Makes a row ready to be written as it stood: a large body stays in its file.
+/// Makes a row ready to be written as it stood, also one of a kind that only a newer program
+/// knows: a large body stays in its file.
 fn stored(event: StoredEvent) -> StoredRow {
-    let body: Arc<str> = event.row.body.into();
-    let file = event.is_in_file.then(|| BlobHash::from_reference(&body)).flatten();
-    StoredRow {
-        seq: event.row.seq,
-        frame: event.row.frame,
-        at: event.row.at,
-        kind: KindCode::new(event.row.kind, event.is_in_file),
-        file: file.map(|hash| (hash, Arc::clone(&body))),
-        body,
-    }
+    let StoredEvent { seq, frame, at, kind, body } = event;
+    let body: Arc<str> = body.into();
+    let file = kind.is_in_file().then(|| BlobHash::from_reference(&body)).flatten();
+    StoredRow { seq, frame, at, kind, file: file.map(|hash| (hash, Arc::clone(&body))), body }
 }
 
 fn number(row: &SqliteRow, index: usize) -> i64 {

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use driver_api::{Fault, Lease, NewSession, Owner, Snapshot, StoreError};
+use driver_api::{Fault, Lease, NewSession, Owner, SessionHead, Snapshot, StoreError};
 use protocol::{Seq, SessionId};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::Shared;
 use super::batch::{Batch, Guard};
 use super::work::Work;
+use super::{Attempt, Shared, cut, redo};
 use crate::blob::BlobHash;
 use crate::row::{KEY_MAX, SEQ_MAX, StoredRow, event_id, snapshot_sum};
 use crate::sqlite::fault::fault;
@@ -42,6 +42,7 @@ pub(super) struct Transaction<'w> {
     facts: Known,
     batch: Batch,
     orphans: Vec<BlobHash>,
+    attempt: Attempt,
 }
 
 impl<'w> Transaction<'w> {
@@ -50,12 +51,14 @@ impl<'w> Transaction<'w> {
         connection: &'w mut SqliteConnection,
         shared: &'w Shared,
         sessions: &[&SessionId],
+        attempt: Attempt,
     ) -> sqlx::Result<Self> {
         let ids =
             serde_json::to_string(sessions).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let found = sqlx::query(BEGIN).bind(ids).fetch_all(&mut *connection).await?;
         let facts = found.iter().map(read_facts).collect::<sqlx::Result<_>>()?;
-        Ok(Self { connection, shared, facts, batch: Batch::default(), orphans: Vec::new() })
+        let (batch, orphans) = (Batch::default(), Vec::new());
+        Ok(Self { connection, shared, facts, batch, orphans, attempt })
     }
 
     /// Foresees a transaction from what is known of its sessions. It begins with its own commit,
@@ -75,7 +78,8 @@ impl<'w> Transaction<'w> {
             instance: instance.clone(),
         };
         let batch = Batch::guarded(facts.iter().map(guard).collect());
-        Self { connection, shared, facts, batch, orphans: Vec::new() }
+        let (orphans, attempt) = (Vec::new(), Attempt::First);
+        Self { connection, shared, facts, batch, orphans, attempt }
     }
 
     /// Does one piece of work. The outer error breaks the transaction; the inner one is this
@@ -85,27 +89,7 @@ impl<'w> Transaction<'w> {
             Work::Create(session, rows) => self.create(session, rows).await,
             Work::Claim(session) => self.claim(session).await,
             Work::Release(lease) => self.release(lease).await,
-            Work::Append(lease, rows, head) => {
-                let facts = match self.leased(lease) {
-                    Ok(facts) => facts,
-                    Err(error) => return Ok(Err(error)),
-                };
-                if let Err(error) = check_rows(&lease.session, facts.last_seq, rows) {
-                    return Ok(Err(error));
-                }
-                let last_seq = rows.last().map_or(facts.last_seq, |row| row.seq.0);
-                if let Err(error) = self.shared.ensure_files(rows) {
-                    return Ok(Err(error));
-                }
-                if !rows.is_empty() || head.is_some() {
-                    let at = rows.last().map(|row| row.at);
-                    self.batch.add_rows(facts.key, rows);
-                    let head = head.as_deref();
-                    self.batch.update(facts.key, last_seq.cast_signed(), at, head);
-                }
-                self.change(&lease.session, |facts| facts.last_seq = last_seq);
-                Ok(Ok(last_seq))
-            }
+            Work::Append(lease, rows, head) => self.append(lease, rows, head.as_deref()).await,
             Work::Truncate(lease, last) => self.truncate(lease, *last).await,
             Work::PutSnapshot(lease, snapshot) => self.put_snapshot(lease, snapshot).await,
             Work::Remove(lease) => self.remove(lease).await,
@@ -121,8 +105,57 @@ impl<'w> Transaction<'w> {
         Ok((self.facts, self.orphans))
     }
 
+    async fn append(
+        &mut self,
+        lease: &Lease,
+        rows: &[StoredRow],
+        head: Option<&SessionHead>,
+    ) -> sqlx::Result<Answer> {
+        let facts = match self.leased(lease) {
+            Ok(facts) => facts,
+            Err(error) => return Ok(Err(error)),
+        };
+        let last_seq = rows.last().map_or(facts.last_seq, |row| row.seq.0);
+        if let Err(error) = check_rows(&lease.session, facts.last_seq, rows) {
+            let may_be_there = self.attempt == Attempt::Again && last_seq <= facts.last_seq;
+            if may_be_there && redo::has_rows(self.connection, facts.key, rows).await? {
+                tracing::warn!(session = %lease.session, last_seq, "an append was there already");
+                return Ok(Ok(last_seq));
+            }
+            return Ok(Err(error));
+        }
+        if let Err(error) = self.shared.ensure_files(rows) {
+            return Ok(Err(error));
+        }
+        if !rows.is_empty() || head.is_some() {
+            let at = rows.last().map(|row| row.at);
+            self.batch.add_rows(facts.key, rows);
+            self.batch.update(facts.key, last_seq.cast_signed(), at, head);
+        }
+        self.change(&lease.session, |facts| facts.last_seq = last_seq);
+        Ok(Ok(last_seq))
+    }
+
+    /// Tells whether a session that exists is the one that an earlier attempt created.
+    async fn was_created(
+        &mut self,
+        facts: &Facts,
+        session: &NewSession,
+        rows: &[StoredRow],
+    ) -> sqlx::Result<bool> {
+        let last_seq = rows.last().map_or(0, |row| row.seq.0);
+        Ok(self.attempt == Attempt::Again
+            && facts.owner.as_ref() == Some(self.shared.ownership.me())
+            && (facts.generation, facts.last_seq) == (1, last_seq)
+            && redo::has_session(self.connection, facts.key, session).await?
+            && redo::has_rows(self.connection, facts.key, rows).await?)
+    }
+
     async fn create(&mut self, session: &NewSession, rows: &[StoredRow]) -> sqlx::Result<Answer> {
-        if self.facts.contains_key(&session.id) {
+        if let Some(facts) = self.facts.get(&session.id).cloned() {
+            if self.was_created(&facts, session, rows).await? {
+                return Ok(Ok(facts.generation));
+            }
             return Ok(Err(StoreError::Exists(session.id.clone())));
         }
         let checked = check_rows(&session.id, 0, rows)
@@ -226,6 +259,10 @@ impl<'w> Transaction<'w> {
         }
         self.batch.flush(self.connection, None).await?;
         let last_seq = last.0.cast_signed();
+        let place = cut::Place { session: &lease.session, key: facts.key, after: last_seq };
+        if let Err(error) = cut::keep(self.connection, self.shared, &place).await? {
+            return Ok(Err(error));
+        }
         self.delete_rows(facts.key, last_seq + 1).await?;
         sqlx::query("UPDATE sessions SET last_seq = ? WHERE key = ?")
             .bind(last_seq)
@@ -261,6 +298,7 @@ impl<'w> Transaction<'w> {
     async fn remove(&mut self, lease: &Lease) -> sqlx::Result<Answer> {
         let facts = match self.leased(lease) {
             Ok(facts) => facts,
+            Err(StoreError::NotFound(_)) if self.attempt == Attempt::Again => return Ok(Ok(0)),
             Err(error) => return Ok(Err(error)),
         };
         self.batch.flush(self.connection, None).await?;

@@ -1,0 +1,62 @@
+//! What was said in a session, from the rows of its log: all of it, however long it is.
+
+use protocol::{Block, EventBody, EventKind, Message, MessageId, Role};
+use runtime_api::LogRow;
+
+use crate::exit::Failure;
+
+/// Returns prompts, answers, and one message per result of a tool, in order.
+///
+/// # Errors
+/// When a row that holds one cannot be read, as in a damaged log.
+pub(super) fn messages(rows: &[LogRow]) -> Result<Vec<Message>, Failure> {
+    rows.iter().filter(|row| is_message(row.kind)).map(message).collect()
+}
+
+fn is_message(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::PromptStarted
+            | EventKind::AssistantMessage
+            | EventKind::ToolResult
+            | EventKind::ToolDenied
+    )
+}
+
+fn message(row: &LogRow) -> Result<Message, Failure> {
+    let damaged = |problem: String| {
+        Failure::failed(format!("the log is damaged at event {}: {problem}", row.seq.0))
+    };
+    let body =
+        EventBody::decode(row.kind, &row.body).map_err(|error| damaged(error.to_string()))?;
+    let (id, role, content) = match body {
+        EventBody::PromptStarted(started) => (started.message_id, Role::User, started.content),
+        EventBody::AssistantMessage(said) => (said.message_id, Role::Assistant, said.content),
+        EventBody::ToolResult(result) => {
+            let block = Block::ToolResult {
+                id: result.tool_call_id,
+                name: result.tool_name,
+                content: result.output,
+                is_error: result.is_error,
+            };
+            (result_id(row), Role::Tool, vec![block])
+        }
+        EventBody::ToolDenied(denied) => {
+            let block = Block::ToolResult {
+                id: denied.tool_call_id,
+                name: denied.tool_name,
+                content: vec![Block::text(denied.reason)],
+                is_error: true,
+            };
+            (result_id(row), Role::Tool, vec![block])
+        }
+        other => return Err(damaged(format!("unexpected {}", other.kind().as_str()))),
+    };
+    Ok(Message { id, role, content, created_at: row.at })
+}
+
+/// A result has no id of its own: its place in the log is one, as in the transcripts of the
+/// runtime.
+fn result_id(row: &LogRow) -> MessageId {
+    MessageId::new(format!("r{}", row.seq.0))
+}
