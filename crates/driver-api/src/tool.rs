@@ -1,7 +1,7 @@
 //! Tools: what a model can do.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -58,6 +58,18 @@ pub struct Progress {
 pub trait ToolHost: Send + Sync + Debug {
     /// Returns the contents' hash of a file as this session last saw or left it, if it did.
     fn seen(&self, path: &str) -> Option<String>;
+
+    /// Tells whether a tool that was let into a folder may show what it finds at a path in it.
+    ///
+    /// The gate judges the folder that a search starts from; a rule may protect single places
+    /// beneath it. A search asks this for each file and folder that it comes to, by its real
+    /// path, leaves out what is refused together with everything beneath it, and says how many
+    /// it left out. The path that the gate itself judged is not asked for again. Called very
+    /// often and from threads that may block: an answer does no I/O.
+    fn may_read(&self, path: &Path) -> bool {
+        let _ = path;
+        true
+    }
 }
 
 /// What a call gets to work with.

@@ -2,6 +2,7 @@
 
 mod matching;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use protocol::event::DeniedBy;
@@ -99,6 +100,26 @@ impl Policy {
             Some((why, layer, rule)) => stricter(verdict, unsure(why, layer, rule)),
             None => verdict,
         }
+    }
+
+    /// Tells whether a search that was let into a folder has to leave a place in it out.
+    ///
+    /// `real` is the real absolute path of what the search found, `cwd` and `home` are those of
+    /// the call. True where a deny or ask rule of any layer with a pattern for a tool that reads
+    /// fits the path or a folder above it, so that the answer for a folder holds for all beneath
+    /// it, and where a deny rule forbids to read files at all. A place that cannot be compared
+    /// with a rule is left out. Whether the searching tool itself may run is for
+    /// [`Policy::judge`]. Without such rules the cost is a look at empty lists.
+    #[must_use]
+    pub fn hides(&self, cwd: &Path, home: Option<&Path>, real: &Path) -> bool {
+        self.layers.iter().any(|layer| {
+            layer.deny.iter().any(matching::forbids_reading)
+                || layer
+                    .deny
+                    .iter()
+                    .chain(&layer.ask)
+                    .any(|rule| matching::hides(rule, cwd, home, real))
+        })
     }
 
     /// Tells whether sessions may have this mode.

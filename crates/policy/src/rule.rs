@@ -171,7 +171,8 @@ fn tool(name: &str) -> Result<String, String> {
 
 /// Reads the text between the brackets, and returns it as it is kept.
 fn pattern(tool: &str, text: &str) -> Result<(Pattern, String), String> {
-    let text = text.trim();
+    // Other blanks of Unicode are parts of names and words.
+    let text = text.trim_matches([' ', '\t', '\r', '\n']);
     if text.is_empty() {
         return Err("the brackets are empty; leave them out to mean every use".into());
     }

@@ -10,6 +10,8 @@
 //!   happens (a redirection, a variable, a group, a wrapper);
 //! - *opaque*: not even deny rules can be decided, since some command that may run was not found.
 
+mod filter;
+mod interpreter;
 mod program;
 mod reader;
 mod wrapper;
@@ -88,12 +90,35 @@ fn join(words: &[Word], text: impl Fn(&Word) -> &String) -> String {
 pub(crate) struct Script {
     /// Every simple command that was found: wrappers as well as what they run.
     pub(crate) parts: Vec<Part>,
-    /// Files that redirections write; `None` for one whose name is known only when it runs.
-    pub(crate) writes: Vec<Option<String>>,
+    /// Files that redirections write.
+    pub(crate) writes: Vec<Write>,
     /// Why allow rules with a pattern do not apply.
     pub(crate) blocked: Option<&'static str>,
     /// Why deny rules cannot be decided.
     pub(crate) opaque: Option<&'static str>,
+    /// The shells that run it: itself and its subshells.
+    shells: Vec<Shell>,
+    /// The shell whose commands are being read.
+    shell: usize,
+}
+
+/// A file that a redirection writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    /// Its name as written; `None` when that, or the folder that it starts from, is known only
+    /// when it runs.
+    pub(crate) name: Option<String>,
+    shell: usize,
+}
+
+/// A shell that runs a part of a line. Its folder is its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shell {
+    /// The shell that it starts in, which stands before it in the list.
+    parent: Option<usize>,
+    /// Whether a command in it, or in one that it started in, may change the folder. In a loop
+    /// that counts for what stands before as well.
+    moves: bool,
 }
 
 impl Script {
@@ -106,9 +131,44 @@ impl Script {
         self.opaque.get_or_insert(why);
     }
 
+    /// Notes that a command of the current shell may change the folder.
+    fn moves(&mut self) {
+        if let Some(shell) = self.shells.get_mut(self.shell) {
+            shell.moves = true;
+        }
+    }
+
+    /// Begins a subshell, and returns the shell to go back to.
+    fn begin_shell(&mut self) -> usize {
+        let parent = std::mem::replace(&mut self.shell, self.shells.len());
+        self.shells.push(Shell { parent: Some(parent), moves: false });
+        parent
+    }
+
+    /// Forgets the names of files that start from a folder that is not known.
+    fn settle(&mut self) {
+        for at in 0..self.shells.len() {
+            let parent = self.shells.get(at).and_then(|shell| shell.parent);
+            let is_moved = parent.and_then(|at| self.shells.get(at)).is_some_and(|it| it.moves);
+            if let Some(shell) = self.shells.get_mut(at) {
+                shell.moves |= is_moved;
+            }
+        }
+        for write in &mut self.writes {
+            let moves = self.shells.get(write.shell).is_none_or(|shell| shell.moves);
+            write.name.take_if(|name| moves && !name.starts_with('/'));
+        }
+    }
+
+    /// Notes that a command was lost: it may be any, one that changes the folder too.
+    fn lose(&mut self, why: &'static str) {
+        self.moves();
+        self.obscure(why);
+    }
+
     fn add(&mut self, part: Part) {
         if self.parts.len() >= PARTS_MAX {
-            return self.obscure("it has too many commands");
+            return self.lose("it has too many commands");
         }
         self.parts.push(part);
     }
@@ -116,18 +176,19 @@ impl Script {
 
 /// Reads a command line. Never fails: what it cannot read it marks.
 pub(crate) fn read(command: &str) -> Script {
-    let mut script = Script::default();
+    let mut script = Script { shells: vec![Shell::default()], ..Script::default() };
     read_into(&mut script, command, 0);
+    script.settle();
     script
 }
 
 /// Reads a command line that stands inside another one.
 fn read_into(script: &mut Script, command: &str, depth: usize) {
     if depth > DEPTH_MAX {
-        return script.obscure("its commands are nested too deeply");
+        return script.lose("its commands are nested too deeply");
     }
     if command.len() > COMMAND_BYTES_MAX {
-        return script.obscure("it is too long to be read");
+        return script.lose("it is too long to be read");
     }
     reader::Reader::new(script, command, depth).run();
 }

@@ -133,7 +133,7 @@ async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<TextF
     let bytes = match context.workspace.read(file, FILE_BYTES_MAX).await {
         Ok(contents) => contents.bytes,
         Err(WorkspaceError::NotFound(_)) => {
-            let error = place::missing(file, &*context.workspace).await;
+            let error = place::missing(file, context).await;
             return Err(ToolError::Invalid(format!("{error}; use write_file for a new file")));
         }
         Err(error) => return Err(error.into()),

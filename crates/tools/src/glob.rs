@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::limit::{OUTPUT_CHARS_MAX, grouped};
-use crate::walk::{self, Unseen};
+use crate::walk::{self, Guard, Unseen};
 use crate::{arguments, place};
 
 /// How many files one call shows.
@@ -90,10 +90,11 @@ impl Tool for Glob {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let folder = place::judged(facts, 0)?;
         place::require_local(&*context.workspace)?;
-        place::require_folder(folder, &*context.workspace).await?;
+        place::require_folder(folder, context).await?;
         let glob = walk::glob(arguments.pattern)?;
         let (root, cancel) = (folder.real.clone(), context.cancel.clone());
-        let found = walk::blocking(move || find(&root, &glob, &cancel)).await?;
+        let guard = Guard::new(&context.host);
+        let found = walk::blocking(move || find(&root, &glob, &guard, &cancel)).await?;
         Ok(found.outcome(&*context.workspace))
     }
 }
@@ -105,9 +106,9 @@ struct Found {
     unseen: Unseen,
 }
 
-fn find(root: &Path, glob: &GlobMatcher, cancel: &CancellationToken) -> Found {
+fn find(root: &Path, glob: &GlobMatcher, guard: &Guard, cancel: &CancellationToken) -> Found {
     let mut found = Found::default();
-    for (visited, entry) in walk::builder(root).build().enumerate() {
+    for (visited, entry) in walk::builder(root, guard).build().enumerate() {
         if cancel.is_cancelled() {
             found.unseen.is_stopped = true;
             break;
@@ -124,6 +125,10 @@ fn find(root: &Path, glob: &GlobMatcher, cancel: &CancellationToken) -> Found {
         if entry.file_type().is_none_or(|kind| kind.is_dir()) || !glob.is_match(inner) {
             continue;
         }
+        if guard.hides(&entry) {
+            found.unseen.hidden_files += 1;
+            continue;
+        }
         found.total += 1;
         let modified = entry.metadata().ok().and_then(|facts| facts.modified().ok());
         found.files.push((modified, entry.into_path()));
@@ -131,6 +136,7 @@ fn find(root: &Path, glob: &GlobMatcher, cancel: &CancellationToken) -> Found {
             found.keep(KEPT_MAX);
         }
     }
+    found.unseen.hidden_folders = guard.folders();
     found.keep(FILES_MAX);
     found
 }

@@ -141,7 +141,7 @@ impl Tool for Grep {
         let place = place::judged(facts, 0)?;
         place::require_local(&*context.workspace)?;
         if place.stat.is_none() {
-            return Err(place::missing(place, &*context.workspace).await);
+            return Err(place::missing(place, context).await);
         }
         let is_file = place.stat.is_some_and(|stat| stat.kind == EntryKind::File);
         let search = Search {
@@ -154,6 +154,7 @@ impl Tool for Grep {
             context: arguments.context.unwrap_or(0).min(CONTEXT_MAX),
             kind: arguments.output.unwrap_or_default(),
             limit: arguments.limit.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX),
+            guard: walk::Guard::new(&context.host),
         };
         let cancel = context.cancel.clone();
         let report = walk::blocking(move || search.run(&cancel)).await?;
@@ -199,6 +200,7 @@ struct Search {
     context: usize,
     kind: OutputKind,
     limit: usize,
+    guard: walk::Guard,
 }
 
 impl Search {
@@ -212,7 +214,7 @@ impl Search {
             .heap_limit(Some(HEAP_BYTES_MAX))
             .binary_detection(BinaryDetection::quit(0))
             .build();
-        let mut walk = walk::builder(&self.root);
+        let mut walk = walk::builder(&self.root, &self.guard);
         walk.sort_by_file_path(Ord::cmp);
         for (visited, entry) in walk.build().enumerate() {
             if cancel.is_cancelled() {
@@ -230,11 +232,16 @@ impl Search {
             if !self.covers(entry.path(), entry.file_type().is_some_and(|kind| kind.is_file())) {
                 continue;
             }
+            if self.guard.hides(&entry) {
+                report.unseen.hidden_files += 1;
+                continue;
+            }
             self.search_file(&mut searcher, entry.path(), &mut report, cancel);
             if report.is_full() {
                 break;
             }
         }
+        report.unseen.hidden_folders = self.guard.folders();
         report
     }
 

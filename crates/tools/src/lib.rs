@@ -3,7 +3,8 @@
 //! **What**: [`native`], the tools that need no network and no other session, and
 //! [`limit_output`], the cut of what a model reads.
 //! **Knows** `driver-api`, `protocol`, `stdx`.
-//! **Never** judges a call, starts a process itself, or keeps anything between two calls.
+//! **Never** judges a call, starts a process itself, or keeps anything between two calls but the
+//! files of long outputs.
 
 mod apply_patch;
 mod arguments;

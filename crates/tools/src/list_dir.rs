@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::limit::{OUTPUT_CHARS_MAX, grouped};
-use crate::walk::{self, Unseen};
+use crate::walk::{self, Guard, Unseen};
 use crate::{arguments, place};
 
 /// How many entries one listing shows.
@@ -86,10 +86,11 @@ impl Tool for ListDir {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let folder = place::judged(facts, 0)?;
         place::require_local(&*context.workspace)?;
-        place::require_folder(folder, &*context.workspace).await?;
+        place::require_folder(folder, context).await?;
         let depth = arguments.depth.unwrap_or(1).clamp(1, DEPTH_MAX);
         let (root, cancel) = (folder.real.clone(), context.cancel.clone());
-        let listing = walk::blocking(move || list(&root, depth, &cancel)).await?;
+        let guard = Guard::new(&context.host);
+        let listing = walk::blocking(move || list(&root, depth, &guard, &cancel)).await?;
         Ok(listing.outcome())
     }
 }
@@ -108,9 +109,9 @@ struct Listing {
     unseen: Unseen,
 }
 
-fn list(root: &Path, depth: usize, cancel: &CancellationToken) -> Listing {
+fn list(root: &Path, depth: usize, guard: &Guard, cancel: &CancellationToken) -> Listing {
     let mut listing = Listing::default();
-    for entry in walk::builder(root).max_depth(Some(depth)).build() {
+    for entry in walk::builder(root, guard).max_depth(Some(depth)).build() {
         if cancel.is_cancelled() {
             listing.unseen.is_stopped = true;
             break;
@@ -126,6 +127,10 @@ fn list(root: &Path, depth: usize, cancel: &CancellationToken) -> Listing {
         if entry.depth() == 0 {
             continue;
         }
+        if guard.hides(&entry) {
+            listing.unseen.hidden_files += 1;
+            continue;
+        }
         listing.total += 1;
         let path = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();
         let shown = describe(&entry, &path);
@@ -134,6 +139,7 @@ fn list(root: &Path, depth: usize, cancel: &CancellationToken) -> Listing {
             listing.keep(KEPT_MAX);
         }
     }
+    listing.unseen.hidden_folders = guard.folders();
     listing.keep(ENTRIES_MAX);
     listing.entries.sort_by(|a, b| a.path.cmp(&b.path));
     listing
@@ -176,7 +182,7 @@ impl Listing {
             text.push('\n');
         }
         let left_out = self.total - count;
-        if self.total == 0 {
+        if self.total == 0 && !self.unseen.hides_any() {
             text.push_str("(the folder is empty, or .gitignore names all that is in it)");
         }
         if left_out > 0 {
@@ -184,7 +190,7 @@ impl Listing {
             text.push_str(&format!("({left_out} more entries left out)"));
         }
         let notes = self.unseen.notes();
-        let text = format!("{}{notes}", text.trim_end());
+        let text = format!("{}{notes}", text.trim_end()).trim_start_matches('\n').to_owned();
         ToolOutcome {
             truncated: left_out > 0,
             display: Some(Display::Note {

@@ -1,9 +1,11 @@
 //! Paths: where an argument leads, and how a place is named to a reader.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use driver_api::{
-    Access, CallFacts, EntryKind, Fault, Located, PathFact, ToolError, Workspace, WorkspaceError,
+    Access, CallFacts, EntryKind, Fault, Located, PathFact, ToolContext, ToolError, ToolHost,
+    Workspace, WorkspaceError,
 };
 use protocol::Effect;
 
@@ -65,22 +67,28 @@ pub(crate) fn require_local(workspace: &dyn Workspace) -> Result<(), ToolError> 
 /// Makes the error for a folder to search that is not there, or is a file.
 pub(crate) async fn require_folder(
     located: &Located,
-    workspace: &dyn Workspace,
+    context: &ToolContext,
 ) -> Result<(), ToolError> {
     match located.stat {
         Some(stat) if stat.kind == EntryKind::Folder => Ok(()),
         Some(_) => {
-            let name = shown(workspace, &located.real);
+            let name = shown(&*context.workspace, &located.real);
             Err(ToolError::Invalid(format!("{name} is a file, not a folder; use read_file")))
         }
-        None => Err(missing(located, workspace).await),
+        None => Err(missing(located, context).await),
     }
 }
 
-/// Makes the error for a path that is not there; it names what is there instead.
-pub(crate) async fn missing(located: &Located, workspace: &dyn Workspace) -> ToolError {
+/// Makes the error for a path that is not there; it names what is there instead, but for what a
+/// rule keeps from being read.
+pub(crate) async fn missing(located: &Located, context: &ToolContext) -> ToolError {
+    let workspace = &*context.workspace;
     let name = shown(workspace, &located.real);
-    let near = if workspace.is_local() { near_names(located).await } else { Vec::new() };
+    let near = if workspace.is_local() {
+        near_names(located, Arc::clone(&context.host)).await
+    } else {
+        Vec::new()
+    };
     if near.is_empty() {
         return WorkspaceError::NotFound(name).into();
     }
@@ -89,7 +97,7 @@ pub(crate) async fn missing(located: &Located, workspace: &dyn Workspace) -> Too
     ToolError::Invalid(format!("{name} does not exist; near it: {}", near.join(", ")))
 }
 
-async fn near_names(located: &Located) -> Vec<String> {
+async fn near_names(located: &Located, host: Arc<dyn ToolHost>) -> Vec<String> {
     let real = located.real.clone();
     let names = tokio::task::spawn_blocking(move || {
         let wanted = real.file_name().map(|name| name.to_string_lossy().to_lowercase());
@@ -97,6 +105,7 @@ async fn near_names(located: &Located) -> Vec<String> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut scored: Vec<_> = entries
             .take(NAMES_MAX)
+            .filter(|entry| host.may_read(&entry.path()))
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
             .filter(|(score, _)| *score >= NEAR_NAME_MIN)

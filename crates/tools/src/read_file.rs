@@ -118,7 +118,7 @@ async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<Vec<u
     }
     match context.workspace.read(file, FILE_BYTES_MAX).await {
         Ok(contents) => Ok(contents.bytes),
-        Err(WorkspaceError::NotFound(_)) => Err(place::missing(file, &*context.workspace).await),
+        Err(WorkspaceError::NotFound(_)) => Err(place::missing(file, context).await),
         Err(WorkspaceError::TooLarge { size, .. }) => {
             let (size, limit) = (stdx::bytes(size), stdx::bytes(FILE_BYTES_MAX));
             Err(ToolError::Invalid(format!(

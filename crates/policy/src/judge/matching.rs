@@ -55,10 +55,12 @@ pub(super) fn units<'a>(case: &'a Case<'_>) -> Vec<Unit<'a>> {
 /// Returns the files that the redirections of a command write.
 pub(super) fn written(case: &Case<'_>) -> Vec<Unit<'static>> {
     let writes = case.script.iter().flat_map(|script| &script.writes);
-    let cwd = case.call.cwd;
+    // The folder to run in is the one path that a command's arguments name.
+    let named = case.call.paths.iter().find(|path| !path.is_write);
+    let cwd = named.map_or(case.call.cwd, |path| path.real);
     writes
-        .map(|name| {
-            let name = name.as_deref().filter(|name| !name.starts_with('~'));
+        .map(|write| {
+            let name = write.name.as_deref().filter(|name| !name.starts_with('~'));
             Unit::Written(name.map(|name| flat(&cwd.join(name))))
         })
         .collect()
@@ -144,6 +146,20 @@ pub(super) fn protects(rule: &Rule, case: &Case<'_>, unit: &Unit<'_>) -> Fit {
         (Pattern::Domain, _) => Fit::Perhaps("the call does not say which host it asks"),
         (Pattern::Place(_), _) => Fit::No,
     }
+}
+
+/// Tells whether a protecting rule speaks of a place against tools that read. When in doubt it
+/// does.
+pub(super) fn hides(rule: &Rule, cwd: &Path, home: Option<&Path>, real: &Path) -> bool {
+    let Pattern::Place(place) = rule.pattern() else { return false };
+    FileTools::of(rule.tool()) == Some(FileTools::Read)
+        && place.matches(real, cwd, home, Reach::Beneath) != Some(false)
+}
+
+/// Tells whether a deny rule forbids to read any file. The bare name of a tool that searches
+/// forbids that tool alone.
+pub(super) fn forbids_reading(rule: &Rule) -> bool {
+    *rule.pattern() == Pattern::Any && matches!(rule.tool(), "*" | "read_file")
 }
 
 /// A redirection writes a file as `write_file` does, so rules for that hold for it.

@@ -1,20 +1,20 @@
 //! Finds the program of a simple command: behind assignments, keywords and wrappers.
 
-use super::{Part, Script, Word, read_into, wrapper};
+use super::{Part, Script, Word, filter, interpreter, read_into, wrapper};
 
 /// Adds a command to the script, and the commands that it runs in turn.
 pub(super) fn add(script: &mut Script, mut part: Part, depth: usize) {
     if depth > super::DEPTH_MAX {
-        return script.obscure("its commands are nested too deeply");
+        return script.lose("its commands are nested too deeply");
     }
     if !strip_prefix(script, &mut part.words) {
         return;
     }
     let Some(first) = part.words.first() else { return };
     if first.is_unknown {
-        script.obscure("the name of a program is known only when it runs");
+        script.lose("the name of a program is known only when it runs");
     } else if first.raw.starts_with('{') || first.raw.contains('}') {
-        script.obscure("it uses braces in the name of a program");
+        script.lose("it uses braces in the name of a program");
     }
     if let Some(Hidden { why, blocks }) = hidden(&part) {
         script.opaque.get_or_insert(why);
@@ -23,6 +23,9 @@ pub(super) fn add(script: &mut Script, mut part: Part, depth: usize) {
         }
     }
     let inner = wrapper::inner(&part);
+    if moves(&part, &inner) {
+        script.moves();
+    }
     script.add(part);
     match inner {
         wrapper::Inner::Nothing => {}
@@ -34,7 +37,27 @@ pub(super) fn add(script: &mut Script, mut part: Part, depth: usize) {
             script.block("it runs a command through another program");
             read_into(script, &text, depth + 1);
         }
-        wrapper::Inner::Unclear(why) => script.obscure(why),
+        wrapper::Inner::Unclear(why) => script.lose(why),
+    }
+}
+
+/// Tells whether a command changes the folder for what follows, or for the command that it runs.
+/// A sourced file may do so.
+fn moves(part: &Part, inner: &wrapper::Inner) -> bool {
+    let arguments = part.words.get(1..).unwrap_or_default();
+    let of_inner = match inner {
+        wrapper::Inner::Command(words) => words.len(),
+        _ => 0,
+    };
+    let own = arguments.get(..arguments.len().saturating_sub(of_inner)).unwrap_or_default();
+    let has = |options: &[&str]| own.iter().any(|word| has_option(word, options));
+    match part.base_name() {
+        "cd" | "pushd" | "popd" | "." | "source" | "alias" | "chroot" | "nsenter" => true,
+        "env" => has(&["-C", "--chdir"]),
+        "sudo" => has(&["-D", "--chdir", "-R", "--chroot", "-i", "--login"]),
+        "unshare" => has(&["-R", "--root", "-w", "--wd"]),
+        "find" => has(&["-execdir", "-okdir"]),
+        _ => false,
     }
 }
 
@@ -52,7 +75,7 @@ fn strip_prefix(script: &mut Script, words: &mut Vec<Word>) -> bool {
             "if" | "then" | "else" | "elif" | "do" | "while" | "until" | "!" | "{" => {}
             "fi" | "done" | "}" => {
                 if words.len() > 1 {
-                    script.obscure("its keywords cannot be read");
+                    script.lose("its keywords cannot be read");
                 }
             }
             "time" => {
@@ -63,12 +86,12 @@ fn strip_prefix(script: &mut Script, words: &mut Vec<Word>) -> bool {
             "for" | "select" => {
                 script.block("it uses keywords");
                 if words.iter().any(|word| word.raw == "do") {
-                    script.obscure("its keywords cannot be read");
+                    script.lose("its keywords cannot be read");
                 }
                 return false;
             }
             "case" | "esac" | "function" | "coproc" | "in" => {
-                script.obscure("it uses keywords that are not followed");
+                script.lose("it uses keywords that are not followed");
                 return true;
             }
             "[[" => {
@@ -113,19 +136,6 @@ const EVALUATING: [&str; 15] = [
     "wait",
 ];
 
-/// Interpreters with the options whose value is a program.
-const INTERPRETERS: [(&str, &[&str]); 9] = [
-    ("python", &["-c"]),
-    ("python3", &["-c"]),
-    ("perl", &["-e", "-E"]),
-    ("ruby", &["-e"]),
-    ("node", &["-e", "-p", "--eval", "--print"]),
-    ("deno", &["eval"]),
-    ("bun", &["-e", "--eval"]),
-    ("php", &["-r"]),
-    ("lua", &["-e"]),
-];
-
 /// A command that may run another one that was not found.
 struct Hidden {
     why: &'static str,
@@ -138,16 +148,24 @@ struct Hidden {
 fn hidden(part: &Part) -> Option<Hidden> {
     let name = part.base_name();
     let arguments = part.words.get(1..).unwrap_or_default();
-    if let Some((_, options)) = INTERPRETERS.iter().find(|(program, _)| *program == name) {
-        let mut options_alone = arguments.iter().take_while(|word| word.text.starts_with('-'));
-        let runs = options_alone.any(|word| has_option(word, options));
-        return runs
-            .then_some(Hidden { why: "it runs a program of another language", blocks: false });
+    if interpreter::reads_code(name, arguments) {
+        let why = "it runs a program of another language";
+        return Some(Hidden { why, blocks: false });
     }
     let has = |options: &[&str]| arguments.iter().any(|word| has_option(word, options));
     let surprises = match name {
         "git" => git_runs(arguments),
         "tar" => has(&["--to-command", "--checkpoint-action", "-I", "--use-compress-program"]),
+        "sed" | "gsed" => filter::sed_runs(arguments),
+        "awk" | "gawk" | "mawk" | "nawk" => filter::awk_runs(arguments),
+        "make" | "gmake" => has(&["--eval"]),
+        "vi" | "vim" | "nvim" | "ex" | "view" => has(&["-c", "--cmd", "+", "-S", "-s"]),
+        "emacs" => has(&["--eval", "-eval", "--execute", "-f", "--funcall"]),
+        "gdb" | "lldb" => has(&["-ex", "--eval-command", "-iex", "-o", "--args"]),
+        "psql" | "mysql" | "sqlite3" => arguments.iter().any(|word| {
+            let words = ["\\!", ".shell", ".system", "system "];
+            words.iter().any(|it| word.text.contains(it))
+        }),
         "rg" => has(&["--pre", "--hostname-bin"]),
         "hash" => has(&["-p"]),
         "enable" => has(&["-f"]),
@@ -164,12 +182,48 @@ fn hidden(part: &Part) -> Option<Hidden> {
     if surprises || evaluates {
         return Some(Hidden { why: "it may run a command that was not found", blocks: true });
     }
-    let runs_others = matches!(
-        name,
-        "parallel" | "ssh" | "su" | "runuser" | "busybox" | "toybox" | "script" | "entr" | "watch"
-    );
+    let runs_others = RUNNERS.contains(&name);
     runs_others.then_some(Hidden { why: "it runs a command that was not found", blocks: false })
 }
+
+/// Programs that run what their arguments or their input name in a way that is not followed.
+const RUNNERS: [&str; 35] = [
+    "at",
+    "batch",
+    "busybox",
+    "bwrap",
+    "cgexec",
+    "dbus-run-session",
+    "entr",
+    "firejail",
+    "linux32",
+    "linux64",
+    "ltrace",
+    "numactl",
+    "parallel",
+    "pkexec",
+    "proot",
+    "proxychains",
+    "proxychains4",
+    "pwsh",
+    "rlwrap",
+    "rsh",
+    "run0",
+    "runuser",
+    "screen",
+    "setarch",
+    "ssh",
+    "start-stop-daemon",
+    "su",
+    "systemd-run",
+    "tmux",
+    "torsocks",
+    "toybox",
+    "unbuffer",
+    "valgrind",
+    "watch",
+    "xvfb-run",
+];
 
 /// The operators of `[[` that evaluate both sides as arithmetic.
 const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::{DEPTH_MAX, Part, Script, Word, program};
+use super::{DEPTH_MAX, Part, Script, Word, Write, program};
 
 /// How far a glob or a list in braces is looked for, so that a long line of brackets stays cheap.
 const PATTERN_CHARS_MAX: usize = 256;
@@ -28,6 +28,7 @@ struct Outer {
     word: Option<Word>,
     redirection: Option<Redirection>,
     is_quoted: bool,
+    shell: usize,
 }
 
 /// Reads one line, character by character.
@@ -259,7 +260,7 @@ impl<'a> Reader<'a> {
     /// `(` outside quotes.
     fn bracket(&mut self) {
         if self.word.is_some() || !self.words.is_empty() || self.redirection.is_some() {
-            self.script.obscure("it uses brackets after a word");
+            self.script.lose("it uses brackets after a word");
         } else if self.chars.peek() == Some(&'(') {
             self.script.obscure("it uses arithmetic");
         }
@@ -269,7 +270,7 @@ impl<'a> Reader<'a> {
 
     fn open(&mut self, closed_by: char) {
         if self.outer.len() + self.depth >= DEPTH_MAX {
-            return self.script.obscure("its commands are nested too deeply");
+            return self.script.lose("its commands are nested too deeply");
         }
         self.outer.push(Outer {
             closed_by,
@@ -277,6 +278,7 @@ impl<'a> Reader<'a> {
             word: self.word.take(),
             redirection: self.redirection.take(),
             is_quoted: std::mem::take(&mut self.is_quoted),
+            shell: self.script.begin_shell(),
         });
     }
 
@@ -286,7 +288,7 @@ impl<'a> Reader<'a> {
             Some(outer) if outer.closed_by == with => self.resume(outer),
             other => {
                 self.outer.extend(other);
-                self.script.obscure("a bracket is closed that was not open");
+                self.script.lose("a bracket is closed that was not open");
             }
         }
     }
@@ -296,6 +298,7 @@ impl<'a> Reader<'a> {
         self.word = outer.word;
         self.redirection = outer.redirection;
         self.is_quoted = outer.is_quoted;
+        self.script.shell = outer.shell;
     }
 
     fn ampersand(&mut self) {
@@ -371,7 +374,8 @@ impl<'a> Reader<'a> {
             Redirection::Write | Redirection::Join => {
                 self.script.block("it writes to a file");
                 let name = (!word.is_unknown).then_some(word.text);
-                self.script.writes.push(name);
+                let shell = self.script.shell;
+                self.script.writes.push(Write { name, shell });
             }
         }
     }

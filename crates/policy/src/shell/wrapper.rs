@@ -36,7 +36,7 @@ const fn wrapper(
     Wrapper { name, valued, flags, before: 0, assigns: false }
 }
 
-const WRAPPERS: [Wrapper; 21] = [
+const WRAPPERS: [Wrapper; 25] = [
     Wrapper {
         assigns: true,
         ..wrapper(
@@ -73,23 +73,182 @@ const WRAPPERS: [Wrapper; 21] = [
     wrapper("ionice", &["-c", "--class", "-n", "--classdata"], &["-t", "--ignore"]),
     Wrapper { before: 1, ..wrapper("chrt", &[], &["-b", "-f", "-i", "-o", "-r"]) },
     Wrapper { before: 1, ..wrapper("taskset", &[], &["-c", "--cpu-list"]) },
-    Wrapper { before: 1, ..wrapper("flock", &["-w", "-E"], &["-n", "-x", "-s", "-e", "-u"]) },
-    Wrapper { before: 1, ..wrapper("chroot", &[], &[]) },
+    Wrapper {
+        before: 1,
+        ..wrapper(
+            "flock",
+            &["-w", "--wait", "--timeout", "-E", "--conflict-exit-code"],
+            &[
+                "-n",
+                "--nb",
+                "--nonblock",
+                "-x",
+                "-e",
+                "--exclusive",
+                "-s",
+                "--shared",
+                "-u",
+                "--unlock",
+                "-o",
+                "--close",
+                "-F",
+                "--no-fork",
+                "--verbose",
+            ],
+        )
+    },
+    Wrapper { before: 1, ..wrapper("chroot", &["--userspec", "--groups"], &["--skip-chdir"]) },
+    wrapper(
+        "prlimit",
+        &["-p", "--pid", "-o", "--output"],
+        &[
+            "--core",
+            "--data",
+            "--nice",
+            "--fsize",
+            "--sigpending",
+            "--memlock",
+            "--rss",
+            "--nofile",
+            "--msgqueue",
+            "--rtprio",
+            "--stack",
+            "--cpu",
+            "--nproc",
+            "--as",
+            "--locks",
+            "--rttime",
+            "--noheadings",
+            "--raw",
+            "--verbose",
+        ],
+    ),
+    wrapper(
+        "setpriv",
+        &[
+            "--ambient-caps",
+            "--inh-caps",
+            "--bounding-set",
+            "--ruid",
+            "--euid",
+            "--reuid",
+            "--rgid",
+            "--egid",
+            "--regid",
+            "--groups",
+            "--securebits",
+            "--pdeathsig",
+            "--selinux-label",
+            "--apparmor-profile",
+        ],
+        &[
+            "--clear-groups",
+            "--keep-groups",
+            "--init-groups",
+            "--no-new-privs",
+            "--nnp",
+            "--reset-env",
+        ],
+    ),
+    wrapper("fakeroot", &["-l", "--lib", "-f", "--faked", "-s", "-i", "-b"], &["-u"]),
+    wrapper(
+        "nsenter",
+        &["-t", "--target", "-S", "--setuid", "-G", "--setgid"],
+        &[
+            "-a",
+            "--all",
+            "-m",
+            "--mount",
+            "-u",
+            "--uts",
+            "-i",
+            "--ipc",
+            "-n",
+            "--net",
+            "-p",
+            "--pid",
+            "-U",
+            "--user",
+            "-C",
+            "--cgroup",
+            "-T",
+            "--time",
+            "-r",
+            "--root",
+            "-w",
+            "--wd",
+            "-F",
+            "--no-fork",
+            "-e",
+            "--env",
+            "--preserve-credentials",
+        ],
+    ),
     wrapper(
         "xargs",
         &["-n", "-I", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs"],
         &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--verbose"],
     ),
     wrapper("strace", &["-e", "-o", "-p", "-s"], &["-f", "-c", "-q", "-v"]),
-    wrapper("unshare", &[], &["-r", "-m", "-u", "-i", "-n", "-p", "-U", "-f"]),
+    wrapper(
+        "unshare",
+        &[
+            "--map-user",
+            "--map-group",
+            "--propagation",
+            "--setgroups",
+            "-S",
+            "--setuid",
+            "-G",
+            "--setgid",
+            "-R",
+            "--root",
+            "-w",
+            "--wd",
+            "--monotonic",
+            "--boottime",
+        ],
+        &[
+            "-r",
+            "--map-root-user",
+            "-c",
+            "--map-current-user",
+            "-m",
+            "--mount",
+            "-u",
+            "--uts",
+            "-i",
+            "--ipc",
+            "-n",
+            "--net",
+            "-p",
+            "--pid",
+            "-U",
+            "--user",
+            "-C",
+            "--cgroup",
+            "-T",
+            "--time",
+            "-f",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+            "--keep-caps",
+        ],
+    ),
     wrapper("caffeinate", &["-t"], &["-d", "-i", "-m", "-s", "-u"]),
 ];
+
+/// Wrappers that start a shell on their input when no command is named.
+const SHELLS_ALONE: [&str; 4] = ["chroot", "fakeroot", "nsenter", "unshare"];
 
 /// Finds what a command runs in turn.
 pub(super) fn inner(part: &Part) -> Inner {
     let arguments = part.words.get(1..).unwrap_or_default();
     match part.base_name() {
         "bash" | "sh" | "dash" | "zsh" | "ksh" | "ash" | "fish" => shell(arguments),
+        "csh" | "tcsh" | "mksh" | "lksh" | "yash" | "rbash" => shell(arguments),
+        "script" | "su" | "runuser" => option_script(arguments),
         "eval" => joined(arguments),
         "trap" => match arguments.first() {
             Some(first) if first.is_unknown => Inner::Unclear("a trap is not known before it runs"),
@@ -134,7 +293,18 @@ fn wrapped(wrapper: &Wrapper, arguments: &[Word]) -> Inner {
         rest = rest.get(1..).unwrap_or_default();
     }
     match rest.get(wrapper.before..) {
+        Some([]) | None if SHELLS_ALONE.contains(&wrapper.name) => {
+            Inner::Unclear("a shell reads its commands from its input")
+        }
         Some([]) | None => Inner::Nothing,
+        Some([option, rest @ ..]) if wrapper.name == "flock" && option.text.starts_with('-') => {
+            match (option.text.as_str(), rest) {
+                ("-c" | "--command", [script]) if !script.is_unknown => {
+                    Inner::Script(script.text.clone())
+                }
+                _ => Inner::Unclear("the command of a wrapper cannot be read"),
+            }
+        }
         Some(words) => {
             let mut words = words.to_vec();
             if wrapper.name == "xargs" {
@@ -197,6 +367,37 @@ fn shell(arguments: &[Word]) -> Inner {
         Some(_) if !takes_script => Inner::Nothing,
         _ => Inner::Unclear("a shell reads its commands from its input"),
     }
+}
+
+/// `script -qc SCRIPT FILE`, `su USER --command SCRIPT`: the script is the value of an option.
+fn option_script(arguments: &[Word]) -> Inner {
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        let text = word.text.as_str();
+        if word.is_unknown {
+            break;
+        }
+        if let Some((name, value)) = text.split_once('=')
+            && matches!(name, "--command" | "--session-command")
+        {
+            return Inner::Script(value.to_owned());
+        }
+        let is_long = matches!(text, "--command" | "--session-command");
+        let is_short = !text.starts_with("--") && text.starts_with('-');
+        let letters = text.get(1..).filter(|_| is_short).unwrap_or_default();
+        let attached = match letters.split_once('c') {
+            // The letters before it take no value.
+            Some((before, attached)) if before.chars().all(|c| "aefqlmp".contains(c)) => attached,
+            None if is_long => "",
+            _ => continue,
+        };
+        return match rest.next() {
+            _ if !attached.is_empty() => Inner::Script(attached.to_owned()),
+            Some(script) if !script.is_unknown => Inner::Script(script.text.clone()),
+            _ => break,
+        };
+    }
+    Inner::Unclear("it starts a shell whose commands are not known")
 }
 
 /// The arguments of `eval`, which are read again as one line.

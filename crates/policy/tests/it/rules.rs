@@ -1,5 +1,7 @@
 //! Rules of several layers against each other, and what is suggested.
 
+use std::path::Path;
+
 use policy::{Decision, Layer, LayerName, PathUse, Policy, risk};
 use protocol::event::DeniedBy;
 use protocol::{Effect, Mode, Risk};
@@ -136,10 +138,122 @@ fn a_redirection_writes_a_file() {
         ("echo x > $FILE", Ask),
         ("echo x > other", Allow),
         ("echo x > /dev/null", Allow),
+        ("cat > notes.md <<E\nx\nE", Allow),
     ] {
         let verdict = policy.judge(Mode::FullAuto, &shell(command));
         assert_eq!(verdict.decision, expected, "{command}: {}", verdict.reason);
     }
+}
+
+#[test]
+fn a_redirection_starts_from_the_folder_that_the_command_runs_in() {
+    let policy = policy([deny(User, &["write_file(secrets/**)"])]);
+    for (command, expected) in [
+        ("echo x > key", Deny),
+        ("echo x > ./a/../key", Deny),
+        ("echo x > ../free", Allow),
+        ("echo x > ../secrets/key", Deny),
+        ("echo x > /srv/app/free", Allow),
+    ] {
+        let folder = [path("/srv/app/secrets", false)];
+        let call = policy::Call { paths: &folder, ..shell(command) };
+        let verdict = policy.judge(Mode::FullAuto, &call);
+        assert_eq!(verdict.decision, expected, "{command}: {}", verdict.reason);
+    }
+    let elsewhere = [path("/srv/app/src", false)];
+    let call = policy::Call { paths: &elsewhere, ..shell("echo x > secrets/key") };
+    assert_eq!(policy.judge(Mode::FullAuto, &call).decision, Allow, "it is src/secrets/key");
+}
+
+#[test]
+fn after_a_change_of_folder_a_written_place_is_not_known() {
+    let rules = ["write_file(secrets/**)"];
+    for (command, expected) in [
+        ("cd secrets && echo x > key", Ask),
+        ("cd secrets; echo x >> key", Ask),
+        ("pushd secrets; echo x > key; popd", Ask),
+        ("cd src && echo x > /srv/app/secrets/key", Deny),
+        ("cd src && echo x > /tmp/free", Allow),
+        ("cd src && echo x > /dev/null 2>&1", Allow),
+        ("cd src && make", Allow),
+        ("(cd secrets && echo x > key)", Ask),
+        ("(cd secrets; (echo x > key))", Ask),
+        ("cd secrets; (echo x > key)", Ask),
+        ("{ cd secrets; echo x > key; }", Ask),
+        ("echo $(cd secrets && echo x > key)", Ask),
+        ("while true; do echo x > key; cd secrets; done", Ask),
+        ("f() { cd secrets; }; f; echo x > key", Ask),
+        ("function f { cd secrets; }; f; echo x > key", Ask),
+        ("for i do cd secrets; done; echo x > key", Ask),
+        ("eval \"$X\"; echo x > key", Ask),
+        ("builtin $X secrets; echo x > key", Ask),
+        ("(cd src && make) > free.log", Allow),
+        ("(cd src && make) > secrets/log", Deny),
+        ("X=$(cd src && pwd); echo $X > free", Allow),
+        ("bash -c 'cd secrets; echo x > key'", Ask),
+        ("eval 'cd secrets'; echo x > key", Ask),
+        ("builtin cd secrets; echo x > key", Ask),
+        ("command cd secrets; echo x > key", Ask),
+        ("\\cd secrets; echo x > key", Ask),
+        (". ./go; echo x > key", Ask),
+        ("source go; echo x > key", Ask),
+        ("$X secrets; echo x > key", Ask),
+        ("env -C secrets sh -c 'echo x > key'", Ask),
+        ("env A=1 sh -c 'echo x > secrets/key'", Deny),
+        ("sudo -D secrets sh -c 'echo x > key'", Ask),
+        ("find secrets -execdir sh -c 'echo x > key' \\;", Ask),
+        ("grep -C 3 x a > free", Allow),
+    ] {
+        for layer in [deny(User, &rules), ask(User, &rules)] {
+            let is_deny = layer.ask.is_empty();
+            let expected = if expected == Deny && !is_deny { Ask } else { expected };
+            let verdict = policy([layer]).judge(Mode::FullAuto, &shell(command));
+            assert_eq!(verdict.decision, expected, "{command}: {}", verdict.reason);
+        }
+        let verdict = policy([]).judge(Mode::FullAuto, &shell(command));
+        assert_eq!(verdict.decision, Allow, "without a rule nothing is asked: {command}");
+    }
+}
+
+#[test]
+fn a_place_that_a_rule_protects_is_hidden_from_searches() {
+    let hides = |policy: &Policy, real: &str| {
+        policy.hides(Path::new(crate::CWD), Some(Path::new(crate::HOME)), Path::new(real))
+    };
+    let denying = policy([
+        deny(User, &["read_file(**/.env)", "write_file(src/**)", "run_shell(cat *)"]),
+        deny(Managed, &["grep(~/keys)"]),
+        ask(Flags, &["list_dir(/etc/ssl/**)"]),
+        allow(Flags, &["*"]),
+    ]);
+    for (real, expected) in [
+        ("/srv/app/.env", true),
+        ("/srv/app/deep/down/.env", true),
+        ("/srv/app/.env/beneath", true),
+        ("/srv/app/.envrc", false),
+        ("/srv/app", false),
+        ("/srv/app/src/a.rs", false),
+        ("/home/me/keys", true),
+        ("/home/me/keys/a", true),
+        ("/home/me", false),
+        ("/etc/ssl/a", true),
+        ("/etc/hosts", false),
+    ] {
+        assert_eq!(hides(&denying, real), expected, "{real}");
+        let read = on_path(&denying, Mode::FullAuto, "read_file", real);
+        assert_eq!(read.decision != Allow, expected, "as for a read of it by name: {real}");
+    }
+    let search = on_path(&denying, Mode::FullAuto, "grep", "/srv/app");
+    assert_eq!(search.decision, Allow, "the folder as a whole may be searched");
+    for (rules, expected) in
+        [("read_file", true), ("*", true), ("glob", false), ("write_file", false)]
+    {
+        assert_eq!(hides(&policy([deny(User, &[rules])]), "/srv/app/a"), expected, "{rules}");
+    }
+    assert!(!hides(&policy([ask(User, &["read_file", "*"])]), "/srv/app/a"), "no place is named");
+    assert!(!hides(&Policy::default(), "/srv/app/a"));
+    let no_home = denying.hides(Path::new(crate::CWD), None, Path::new("/srv/app/a"));
+    assert!(no_home, "a place that cannot be compared is left out");
 }
 
 #[test]
@@ -192,6 +306,7 @@ fn suggestions_allow_the_call_narrowest_first() {
         ("ls | wc", vec![]),
         ("echo $(date)", vec![]),
         ("env make", vec![]),
+        ("\\\u{a0}", vec!["run_shell(\\\u{a0})"]),
     ] {
         let call = shell(command);
         let suggested = Policy::default().suggest(&call);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use driver_api::{Lease, Snapshot, Store, StoreError};
+use driver_api::{Fault, Lease, Snapshot, Store, StoreError};
 use protocol::event::{Notice, NoticeLevel};
 use protocol::{EventBody, FrameId, Life, Seq, SessionId};
 use runtime_api::{AgentSettings, Error};
@@ -87,8 +87,8 @@ async fn open_owned(
     if folded.is_damaged {
         let last = session.state.seq.0;
         let message = format!(
-            "the log was damaged after event {last}: what came later is lost, the session goes on \
-             from there"
+            "the log was damaged after event {last}: the session goes on from there; what could be \
+             read of the rest is kept in a file beside the store"
         );
         let (level, code) = (NoticeLevel::Error, Some("log_damaged".to_owned()));
         session.mend(crate::kernel::Command::Notify(Notice { level, code, message }));
@@ -133,10 +133,18 @@ async fn fold_tail(store: &dyn Store, lease: &Lease, last: Seq) -> Result<Folded
         let page = store.read(id, state.seq.next(), PAGE).await?;
         is_readable = page.len() == PAGE;
         for row in &page {
-            let Ok(body) = EventBody::decode(row.kind, &row.body) else { break 'pages };
             if row.seq != state.seq.next() {
                 break 'pages;
             }
+            // The store has checked the row, so it is not damage that is not understood here.
+            let body = EventBody::decode(row.kind, &row.body).map_err(|error| {
+                let (seq, kind) = (row.seq.0, row.kind.as_str());
+                let what = format!(
+                    "read {id}: event {seq} is a {kind} that this program cannot \
+                                    read; was it written by a newer one?"
+                );
+                Fault::with(what, error)
+            })?;
             evolve(&mut state, row.seq, row.at, &body);
             frame = row.frame;
         }

@@ -81,11 +81,7 @@ async fn h5_a_damaged_tail_is_cut_and_told() {
     world.model.push(Script::Say("one"));
     turn(&handle, &id, "first").await;
     handle.shutdown().await;
-    world.disk.damage(&id, |rows| {
-        if let Some(row) = rows.iter_mut().find(|row| row.seq == Seq(6)) {
-            row.body = "{\"no".into();
-        }
-    });
+    world.disk.damage(&id, |rows| rows.retain(|row| row.seq != Seq(6)));
     let handle = world.process();
     handle.open(&id, AgentSettings::default()).await.unwrap();
     let mut viewer =
@@ -105,6 +101,27 @@ async fn h5_a_damaged_tail_is_cut_and_told() {
             break;
         }
     }
+}
+
+/// H7: what a newer program wrote is refused, never cut.
+#[tokio::test(start_paused = true)]
+async fn h7_an_event_of_a_newer_program_is_refused_and_kept() {
+    let world = World::default();
+    let handle = world.process();
+    let id = session(&handle).await;
+    world.model.push(Script::Say("one"));
+    turn(&handle, &id, "first").await;
+    handle.shutdown().await;
+    world.disk.damage(&id, |rows| {
+        if let Some(row) = rows.iter_mut().find(|row| row.seq == Seq(6)) {
+            row.body = "{\"fields\":\"of a later version\"}".into();
+        }
+    });
+    let count = world.disk.rows(&id).len();
+    let handle = world.process();
+    let opened = handle.open(&id, AgentSettings::default()).await;
+    assert!(matches!(opened, Err(Error::Fault(_))), "{opened:?}");
+    assert_eq!(world.disk.rows(&id).len(), count, "nothing was cut");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,10 @@ use sha2::{Digest, Sha256};
 /// The most bytes of one output that are kept.
 pub(super) const SPILL_BYTES_MAX: u64 = 64 << 20;
 
+/// The most bytes that a session's folder holds when another output is added: four of the longest.
+/// A model looks at its latest outputs; a session that runs for weeks must not fill the disk.
+const FOLDER_BYTES_MAX: u64 = 256 << 20;
+
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -125,9 +129,38 @@ impl Spill {
 fn create(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
+        // The new file may become as large as any.
+        make_room(folder, FOLDER_BYTES_MAX - SPILL_BYTES_MAX)?;
     }
     // Output may hold secrets of the person who runs the command: nobody else reads it.
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Removes the oldest files of a folder until the rest has no more than `bytes_max`. Looked at
+/// once for each long output, so that short ones cost nothing. Outputs that other calls write
+/// meanwhile have the newest files and may exceed it, each by its own limit.
+fn make_room(folder: &Path, bytes_max: u64) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // Another call may have removed it since.
+        let Ok(facts) = entry.metadata() else { continue };
+        if facts.is_file() {
+            files.push((facts.modified().ok(), entry.path(), facts.len()));
+        }
+    }
+    let mut total: u64 = files.iter().map(|(_, _, length)| length).sum();
+    files.sort();
+    for (_, path, length) in files {
+        if total <= bytes_max {
+            break;
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => total = total.saturating_sub(length),
+        }
+    }
+    Ok(())
 }
 
 /// Makes a file's name of a call's id, whatever characters a provider put into it.
@@ -142,6 +175,46 @@ fn file_name(call: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_files_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        for (age, name) in ["d", "b", "c", "a"].iter().enumerate() {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_len(100).unwrap();
+            let age = std::time::Duration::from_secs(age as u64 * 60);
+            file.set_modified(start - age).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        let names = || {
+            let entries = std::fs::read_dir(folder.path()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            names.join(" ")
+        };
+        make_room(folder.path(), 400).unwrap();
+        assert_eq!(names(), "a b c d folder", "what fits stays");
+        make_room(folder.path(), 399).unwrap();
+        assert_eq!(names(), "b c d folder");
+        make_room(folder.path(), 100).unwrap();
+        assert_eq!(names(), "d folder");
+    }
+
+    #[tokio::test]
+    async fn a_new_file_finds_room_in_a_full_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("old.txt");
+        // Sparse: it takes no room on the disk of a test.
+        File::create(&old).unwrap().set_len(FOLDER_BYTES_MAX).unwrap();
+        let mut spill = Spill::new(folder.path(), "call_1");
+        spill.push("text").await;
+        assert!(old.exists(), "nothing is removed before there is something to keep");
+        let spilled = spill.finish().await;
+        assert_eq!(std::fs::read_to_string(spilled.path.unwrap()).unwrap(), "text");
+        assert!(!old.exists());
+    }
 
     #[test]
     fn names_cannot_leave_the_folder() {

@@ -32,11 +32,18 @@ use local_workspace::LocalWorkspace;
 #[derive(Debug, Default)]
 struct Host {
     seen: Mutex<HashMap<String, Option<String>>>,
+    /// Names that no path may have.
+    protected: Mutex<Vec<&'static str>>,
 }
 
 impl ToolHost for Host {
     fn seen(&self, path: &str) -> Option<String> {
         self.seen.lock().unwrap().get(path).cloned().flatten()
+    }
+
+    fn may_read(&self, path: &Path) -> bool {
+        let protected = self.protected.lock().unwrap();
+        !path.iter().any(|name| protected.iter().any(|it| name == *it))
     }
 }
 

@@ -126,6 +126,54 @@ async fn grep_explains_bad_patterns() {
 }
 
 #[tokio::test]
+async fn what_a_rule_protects_is_left_out() {
+    let bench = Bench::new();
+    bench.file(".env", "KEY=1\n");
+    bench.file("sub/.env", "KEY=2\n");
+    bench.file("secrets/a/b.txt", "KEY=3\n");
+    bench.file("open.txt", "KEY=4\n");
+    bench.file("plain/c.txt", "KEY=5\n");
+    let link = |to: &str, name| std::os::unix::fs::symlink(to, bench.path().join(name)).unwrap();
+    link("secrets/a", "folder");
+    link(".env", "file.txt");
+    link("open.txt", "fine.txt");
+    link("nowhere", "dangling.txt");
+    let grep = json!({"pattern": "KEY"});
+    let all = bench.ok("grep", grep.clone()).await;
+    assert_eq!(all.matches("KEY").count(), 5, "without rules nothing is left out: {all}");
+    assert!(!all.contains("left out"), "{all}");
+
+    *bench.host.protected.lock().unwrap() = vec![".env", "secrets"];
+    assert_eq!(
+        bench.ok("grep", grep).await,
+        "open.txt\n1: KEY=4\nplain/c.txt\n1: KEY=5\n(2 files and 1 folder are left out by a rule)"
+    );
+    let text = bench.ok("grep", json!({"pattern": "KEY", "path": "sub"})).await;
+    assert_eq!(text, "nothing matches\n(1 file is left out by a rule)");
+    let text = bench.ok("grep", json!({"pattern": "KEY", "path": ".env"})).await;
+    assert_eq!(text, ".env\n1: KEY=1", "the judged path itself is not asked for again");
+    let text = bench.ok("grep", json!({"pattern": "KEY", "glob": "c.txt"})).await;
+    assert_eq!(text, "plain/c.txt\n1: KEY=5\n(1 folder is left out by a rule)");
+
+    let text = bench.ok("glob", json!({"pattern": "*"})).await;
+    let mut names: Vec<_> = text.lines().collect();
+    names.sort_unstable();
+    let note = "(4 files and 1 folder are left out by a rule)";
+    assert_eq!(names, [note, "dangling.txt", "fine.txt", "open.txt", "plain/c.txt"]);
+
+    let text = bench.ok("list_dir", json!({})).await;
+    assert_eq!(
+        text,
+        "dangling.txt -> nowhere\nfine.txt -> open.txt\nopen.txt  6 B\nplain/\nsub/\n\
+         (3 files and 1 folder are left out by a rule)"
+    );
+    let text = bench.ok("list_dir", json!({"path": "sub"})).await;
+    assert_eq!(text, "(1 file is left out by a rule)");
+    let error = bench.error("read_file", json!({"path": ".enw"})).await;
+    assert!(!error.contains(".env"), "names of protected files are not offered: {error}");
+}
+
+#[tokio::test]
 async fn a_stop_ends_a_search() {
     let bench = grep_bench();
     bench.context.cancel.cancel();
