@@ -73,6 +73,10 @@ async fn open_writer(shared: &Shared) -> Result<(SqliteConnection, Vec<String>),
     let mut notices = salvage::before_open(shared).await?;
     let mut is_repaired = false;
     loop {
+        // A store on a read-only disk, or of another owner, says so itself when it is opened.
+        if let Err(error) = connect::keep_private(path) {
+            tracing::debug!(path = %path.display(), %error, "keep the store private");
+        }
         let opened = connect::writer(path).await;
         let why = match opened {
             Ok(mut connection) => match SCHEMA.inspect(&mut connection, path).await? {

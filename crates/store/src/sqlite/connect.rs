@@ -1,5 +1,8 @@
 //! How connections are set up.
 
+use std::fs::{OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,6 +40,20 @@ fn base(path: &Path) -> SqliteConnectOptions {
         .foreign_keys(false)
         .pragma("temp_store", "MEMORY")
         .disable_statement_logging()
+}
+
+/// Makes the file private to its owner, whatever the folder around it allows: a log holds what
+/// people said and what their files say. SQLite gives its side files the same permissions.
+///
+/// # Errors
+/// When the file can be neither made nor opened, or its owner is somebody else.
+pub(super) fn keep_private(path: &Path) -> io::Result<()> {
+    let file =
+        OpenOptions::new().write(true).create(true).mode(0o600).truncate(false).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 /// Opens the one connection that writes. Every commit is synced, and checkpoints are the writer's

@@ -265,3 +265,20 @@ async fn a_folder_that_cannot_be_a_database_is_a_clear_fault() {
     assert!(error.contains("sessions.db"), "{error}");
     assert!(folder.database().is_dir());
 }
+
+/// A log is its owner's alone, also in a folder that everybody may enter.
+#[tokio::test]
+async fn the_files_of_a_store_are_private() {
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.database(), "").unwrap();
+    fs::set_permissions(folder.database(), fs::Permissions::from_mode(0o644)).unwrap();
+    let store = folder.open().await;
+    store.create(session("a")).await.unwrap();
+    for ending in ["", "-wal", "-shm"] {
+        let mut name = folder.database().into_os_string();
+        name.push(ending);
+        let mode = fs::metadata(&name).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name:?}: {mode:o}");
+    }
+}
