@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use driver_api::{Clock, Ids, Models, Store, Tool, Workspaces};
@@ -60,13 +59,11 @@ pub(crate) struct Services {
     pub(crate) options: Options,
     pub(crate) path_locks: PathLocks,
     schemas: Mutex<HashMap<String, Arc<Schema>>>,
-    are_schemas_asked_for: AtomicBool,
 }
 
 impl Services {
     fn new(options: Options) -> Self {
-        let (path_locks, schemas) = (PathLocks::default(), Mutex::default());
-        Self { options, path_locks, schemas, are_schemas_asked_for: AtomicBool::new(false) }
+        Self { options, path_locks: PathLocks::default(), schemas: Mutex::default() }
     }
 
     /// Returns a fresh id in its wire form.
@@ -83,21 +80,8 @@ impl Services {
         self.options.tools.iter().find(|tool| tool.spec().name == name).cloned()
     }
 
-    /// Compiles the schemas of all tools on another thread, once. Whoever needs one before it is
-    /// there compiles it.
-    pub(crate) fn compile_schemas(self: &Arc<Self>) {
-        if self.are_schemas_asked_for.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let services = Arc::clone(self);
-        drop(tokio::task::spawn_blocking(move || {
-            for tool in &services.options.tools {
-                services.schema(&**tool);
-            }
-        }));
-    }
-
-    /// Returns the compiled schema of a tool; compiled at its first use, since no start needs it.
+    /// Returns the compiled schema of a tool; compiled at its first use, since a
+    /// session rarely needs all.
     pub(crate) fn schema(&self, tool: &dyn Tool) -> Arc<Schema> {
         let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let spec = tool.spec();

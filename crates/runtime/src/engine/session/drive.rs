@@ -44,9 +44,8 @@ impl Session {
             self.start(call);
         }
         if std::mem::take(&mut self.live.is_prepare_due) {
-            // Beside the model call that has just begun: the first call will not have to wait.
+            // Beside the model call that has just begun: commands will not have to wait for it.
             self.services.options.workspaces.prepare();
-            self.services.compile_schemas();
         }
         Ok(())
     }
