@@ -32,7 +32,11 @@ impl Program {
 
 impl Machine for Program {
     async fn open(&self, globals: &Globals, need: Need) -> Result<House, Failure> {
-        let settings = Settings::load(self.want(globals))?;
+        let want = self.want(globals);
+        let settings = match need {
+            Need::Archive => Settings::load_what_is_right(want)?,
+            Need::NewSession | Need::StoredSessions | Need::Demo => Settings::load(want)?,
+        };
         if let Some(level) = settings.log_level.value {
             logging::start(&settings.places.home, level)?;
         }
@@ -43,26 +47,31 @@ impl Machine for Program {
                 notices.extend(choice.notice);
                 Some(choice.model)
             }
-            Need::StoredSessions | Need::Demo => settings.model.value.clone(),
+            Need::StoredSessions | Need::Archive | Need::Demo => settings.model.value.clone(),
         };
         let cwd = text(&settings.places.cwd)?;
         let agent = agent(&settings, globals)?;
         let mode = settings.mode.value;
+        let asked_model = settings.asked_model().cloned();
+        let key_hints = settings.key_hints();
         let home = settings.places.home.clone();
         let built = narthex::build(options(settings, model.clone(), mode))
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
         notices.extend(built.notices().iter().cloned());
-        Ok(House { handle: built.handle(), cwd, model, mode, agent, home, notices })
+        let handle = built.handle();
+        Ok(House { handle, cwd, model, asked_model, mode, key_hints, agent, home, notices })
     }
 
-    fn settings(&self, globals: &Globals) -> Result<Vec<Setting>, Failure> {
-        Ok(settings::list(&Settings::load(self.want(globals))?))
+    fn settings(&self, globals: &Globals) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+        let settings = Settings::load_what_is_right(self.want(globals))?;
+        Ok((settings::list(&settings), settings.notices))
     }
 
     fn set(&self, globals: &Globals, key: &str, value: &str) -> Result<PathBuf, Failure> {
-        let places = Places::find(self.want(globals))?;
-        settings::set(&places.user, key, value)?;
+        let want = self.want(globals);
+        let places = Places::find(want)?;
+        settings::set(&places.user, key, value, |text| Settings::check_user(want, text))?;
         Ok(places.user)
     }
 
@@ -77,7 +86,15 @@ impl Machine for Program {
         if let Some(path) = &places.managed {
             files.push(file("managed", path));
         }
-        if let Some(project) = Project::find(&places, globals.trust_project)? {
+        let project = Project::find(&places, globals.trust_project);
+        if let Err(failure) = &project {
+            files.push(SettingsFile {
+                layer: "project".to_owned(),
+                path: places.cwd.join(".narthex/config.toml"),
+                state: format!("wrong: {}", failure.message),
+            });
+        }
+        if let Ok(Some(project)) = project {
             let state = match &project.mistake {
                 None if project.is_trusted => "read, trusted",
                 None => "not trusted: only its deny rules hold; to use it: narthex config trust",

@@ -101,19 +101,70 @@ pub struct Settings {
     pub notices: Vec<String>,
 }
 
+/// What a mistake in a layer does.
+enum Reading {
+    /// It ends the reading.
+    Strict,
+    /// It is kept, and the layer is left out.
+    Lenient(Vec<String>),
+}
+
+impl Reading {
+    fn take<T: Default>(&mut self, read: Result<T, Failure>) -> Result<T, Failure> {
+        match (read, self) {
+            (Err(failure), Reading::Lenient(mistakes)) => {
+                mistakes.push(failure.message);
+                Ok(T::default())
+            }
+            (read, _) => read,
+        }
+    }
+}
+
 impl Settings {
     /// Reads every layer.
     ///
     /// # Errors
     /// A failure of usage that names the file, variable or flag, the key, and what would be right.
     pub fn load(want: Want<'_>) -> Result<Self, Failure> {
+        Self::read(want, None, &mut Reading::Strict)
+    }
+
+    /// Reads every layer and leaves out what is wrong, which is told in the notices. For commands
+    /// that run no session: rules may be among what was left out.
+    ///
+    /// # Errors
+    /// When the folders cannot be told.
+    pub fn load_what_is_right(want: Want<'_>) -> Result<Self, Failure> {
+        let mut reading = Reading::Lenient(Vec::new());
+        let mut settings = Self::read(want, None, &mut reading)?;
+        if let Reading::Lenient(mistakes) = reading {
+            settings.notices.extend(mistakes.iter().map(|mistake| format!("{mistake}; left out")));
+        }
+        Ok(settings)
+    }
+
+    /// Checks that every layer could be read if the user's file held this text.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub(crate) fn check_user(want: Want<'_>, text: &str) -> Result<(), Failure> {
+        Self::read(want, Some(text), &mut Reading::Strict).map(drop)
+    }
+
+    fn read(
+        want: Want<'_>,
+        user_text: Option<&str>,
+        reading: &mut Reading,
+    ) -> Result<Self, Failure> {
         let places = Places::find(want)?;
-        let system = Document::read(&places.system)?;
-        let user = match &want.globals.config {
-            Some(_) => Document::read_required(&places.user)?,
-            None => Document::read(&places.user)?,
-        };
-        let project = Project::find(&places, want.globals.trust_project)?;
+        let system = reading.take(Document::read(&places.system))?;
+        let user = reading.take(match (user_text, &want.globals.config) {
+            (Some(text), _) => Document::parse(text, &places.user),
+            (None, Some(_)) => Document::read_required(&places.user),
+            (None, None) => Document::read(&places.user),
+        })?;
+        let project = reading.take(Project::find(&places, want.globals.trust_project))?;
         let mut settings = Self::built_in(places, want.environment);
         let system_file = Origin::File(LayerName::System, settings.places.system.clone());
         let user_file = Origin::File(LayerName::User, settings.places.user.clone());
@@ -124,19 +175,43 @@ impl Settings {
         if let Some(project) = &project {
             settings.take_project(project);
         }
-        settings.take_environment(want.environment)?;
+        reading.take(settings.take_environment(want.environment))?;
         settings.take_flags(want.globals);
-        settings.policy = permissions::policy(from_files, project.as_ref())?;
+        settings.policy = reading.take(permissions::policy(from_files, project.as_ref()))?;
         if let Some(path) = settings.places.managed.clone() {
-            settings.take_managed(&path)?;
+            reading.take(settings.take_managed(&path))?;
         }
-        let keys = kept_keys(&settings.places.home)?;
-        settings.providers = providers::resolve(from_files, &keys, want.environment)?;
+        let keys = reading.take(kept_keys(&settings.places.home))?;
+        let known = providers::resolve(from_files, &keys, want.environment);
+        settings.providers = reading.take(known)?;
         settings.hidden_env = providers::key_variables(from_files);
         settings.project = project.map(|project| project.path);
-        permissions::check("--allow", &want.globals.allow)?;
-        permissions::check("--deny", &want.globals.deny)?;
+        reading.take(permissions::check("--allow", &want.globals.allow))?;
+        reading.take(permissions::check("--deny", &want.globals.deny))?;
         Ok(settings)
+    }
+
+    /// Returns the model that a flag or a variable names.
+    pub fn asked_model(&self) -> Option<&String> {
+        let is_spoken = matches!(self.model.origin, Origin::Flag(_) | Origin::Variable(_));
+        self.model.value.as_ref().filter(|_| is_spoken)
+    }
+
+    /// Says for every provider with a key where that came from and how another is given.
+    pub fn key_hints(&self) -> Vec<(String, String)> {
+        let hint = |known: &KnownProvider| {
+            let origin = known.key.as_ref()?;
+            let name = &known.provider.name;
+            let mend = match origin {
+                Origin::Variable(variable) => format!("set {variable} to another"),
+                Origin::File(..) => "correct it there".to_owned(),
+                Origin::BuiltIn | Origin::Keys(_) | Origin::Flag(_) => {
+                    format!("give another: narthex login {name}")
+                }
+            };
+            Some((name.clone(), format!("the key of {name} came from {origin}; {mend}")))
+        };
+        self.providers.iter().filter_map(hint).collect()
     }
 
     fn built_in(places: Places, environment: &Environment) -> Self {

@@ -107,6 +107,7 @@ fn streams(environment: &Environment) -> Streams {
         has_line_editor: input.is_terminal() && !is_dumb,
         out_is_terminal: out.is_terminal(),
         err_is_terminal: err.is_terminal(),
+        is_dumb,
         no_color: environment.variable("NO_COLOR").is_some(),
         force_color: environment.variable("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
         width: door_cli::terminal_width(),
@@ -115,6 +116,7 @@ fn streams(environment: &Environment) -> Streams {
         input: Box::new(BufReader::new(input)),
         out: Box::new(out),
         err: Box::new(err),
+        forget: Box::new(door_cli::forget_typed),
         facts,
     }
 }

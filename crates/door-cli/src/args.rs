@@ -7,7 +7,7 @@ mod sessions;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use protocol::Mode;
 
@@ -205,15 +205,53 @@ fn parse_mode(text: &str) -> Result<Mode, String> {
 /// # Errors
 /// The exit with which the program ends at once: 0 after help, 2 after a complaint.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let is_run = args.iter().any(|arg| arg == "run");
     let checked = Cli::try_parse_from(args).and_then(|cli| {
         check(&cli)?;
         Ok(cli)
     });
-    checked.map_err(|error| {
+    checked.map_err(|mut error| {
+        advise(&mut error, is_run);
         // A closed pipe is the reader's wish; nothing is left to tell it.
         drop(error.print());
         if error.exit_code() == 0 { Exit::Done } else { Exit::Usage }
     })
+}
+
+/// Puts right the advice about an argument that does not exist: the nearest flag rather than the
+/// shortest that is near, and quotes where the words of a prompt came one by one.
+fn advise(error: &mut clap::Error, is_run: bool) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg).cloned() else {
+        return;
+    };
+    let Some(name) = given.strip_prefix("--") else {
+        if is_run && !given.starts_with('-') {
+            let tip = "a prompt of several words stands in quotes: narthex run \"fix the tests\"";
+            let tips = ContextValue::StyledStrs(vec![tip.into()]);
+            drop(error.insert(ContextKind::Suggested, tips));
+        }
+        return;
+    };
+    if !matches!(error.get(ContextKind::SuggestedArg), Some(ContextValue::String(_))) {
+        return;
+    }
+    let command = Cli::command();
+    let flags = command.get_arguments().filter_map(|arg| arg.get_long());
+    // Letters that changed places make a word of the same length.
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    if let Some(flag) = flags.into_iter().find(|flag| sorted(flag) == sorted(name)) {
+        // It shows how to use the flag that was offered before.
+        drop(error.remove(ContextKind::Usage));
+        drop(error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{flag}"))));
+    }
 }
 
 /// Refuses what the grammar cannot: options of `-p` beside another command.
@@ -232,4 +270,34 @@ fn check(cli: &Cli) -> Result<(), clap::Error> {
         return complain("this option needs a prompt: narthex -p PROMPT, or narthex run PROMPT");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(words: &[&str]) -> String {
+        let mut error = Cli::try_parse_from(words).unwrap_err();
+        advise(&mut error, words.contains(&"run"));
+        error.to_string()
+    }
+
+    #[test]
+    fn advice_names_the_flag_that_was_meant() {
+        for words in [&["narthex", "--modle", "a/b"][..], &["narthex", "run", "--modle", "a/b"]] {
+            let text = complaint(words);
+            assert!(text.contains("'--model'"), "{text}");
+            assert!(!text.contains("--mode <MODE>"), "{text}");
+        }
+        let text = complaint(&["narthex", "--mod", "a/b"]);
+        assert!(text.contains("a similar argument exists"), "{text}");
+    }
+
+    #[test]
+    fn a_prompt_without_quotes_is_told_of_them() {
+        let text = complaint(&["narthex", "run", "fix", "the", "tests"]);
+        assert!(text.contains("stands in quotes"), "{text}");
+        let text = complaint(&["narthex", "resume", "a", "b"]);
+        assert!(!text.contains("quotes"), "{text}");
+    }
 }

@@ -103,8 +103,16 @@ pub(crate) fn read(
             None => return Err("there is no rule to suggest here; y, n or words"),
         },
         "n" | "no" => Answer::Deny { feedback: None },
-        _ => Answer::Deny { feedback: Some(said.to_owned()) },
+        _ => Answer::Deny { feedback: Some(words_after_no(said).to_owned()) },
     }))
+}
+
+/// Leaves out the no before words that say what to do instead. The word `no` alone may begin a
+/// sentence, so that it needs a comma to be one.
+fn words_after_no(said: &str) -> &str {
+    let (first, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+    let is_no = matches!(first.to_ascii_lowercase().as_str(), "n" | "n," | "no,");
+    if is_no && !rest.trim().is_empty() { rest.trim() } else { said }
 }
 
 #[cfg(test)]
@@ -169,6 +177,9 @@ mod tests {
             ("a", Some(Answer::AllowAlways { rule })),
             ("n", Some(Answer::Deny { feedback: None })),
             ("", None),
+            ("n please do X", Some(Answer::Deny { feedback: Some("please do X".to_owned()) })),
+            ("No, use make", Some(Answer::Deny { feedback: Some("use make".to_owned()) })),
+            ("no tests yet", Some(Answer::Deny { feedback: Some("no tests yet".to_owned()) })),
             (
                 "use make instead",
                 Some(Answer::Deny { feedback: Some("use make instead".to_owned()) }),

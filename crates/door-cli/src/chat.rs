@@ -13,8 +13,8 @@ use crate::console::Console;
 use crate::door::Room;
 use crate::escape;
 use crate::exit::{Exit, Failure};
-use crate::input::{Ask, Heard, Input};
-use crate::machine::{House, Machine, Need};
+use crate::input::{Ask, Heard};
+use crate::machine::{House, Machine};
 use crate::session::{self, Which};
 use crate::show::Form;
 use crate::terminal::Kept;
@@ -57,13 +57,11 @@ async fn talk<M: Machine>(
 ) -> Result<Exit, Failure> {
     let facts = *room.desk.console.facts();
     let is_person = facts.input_is_terminal && facts.err_is_terminal;
-    let is_new = which == Which::New;
-    let need = if is_new { Need::NewSession } else { Need::StoredSessions };
-    let house = session::house(room, globals, need).await?;
+    let house = session::house(room, globals, session::need_of(&which)).await?;
     let is_edited = is_person && facts.has_line_editor;
     let _kept = is_edited.then(Kept::around_editor);
     if is_edited {
-        room.desk.input = Input::editor(Some(house.home.join("history")));
+        room.desk.input.edit(Some(house.home.join("history")));
     }
     if is_person && which == Which::Newest {
         match picker::pick(room, &house).await? {
@@ -73,10 +71,14 @@ async fn talk<M: Machine>(
     }
     let attendance = if is_person { Attendance::Person } else { Attendance::Nobody };
     let seat = (Form::new(OutputFormat::Text), attendance);
-    let watch = session::open_in(room, globals, &house, which, seat).await?;
-    greet(&watch, &mut room.desk.console);
-    if is_person && !is_new {
-        show_tail(&watch, room).await;
+    // A new session is made with its first prompt, so that looking in leaves nothing behind.
+    let watch = match which {
+        Which::New => None,
+        which => Some(session::open_in(room, &house, which, seat).await?),
+    };
+    greet(&house, watch.as_ref(), &mut room.desk.console);
+    if let Some(watch) = watch.as_ref().filter(|_| is_person) {
+        show_tail(watch, room).await;
     }
     let mut talk = Talk { room, house, watch, attendance, last_interrupt: None };
     talk.lines().await
@@ -85,7 +87,8 @@ async fn talk<M: Machine>(
 struct Talk<'a, 'b, M> {
     room: &'a mut Room<'b, M>,
     house: House,
-    watch: Watch,
+    /// None until the first prompt of a new session.
+    watch: Option<Watch>,
     attendance: Attendance,
     last_interrupt: Option<Instant>,
 }
@@ -148,7 +151,11 @@ impl<M: Machine> Talk<'_, '_, M> {
         match slash::read(line) {
             Ok(None) => {
                 let prompt = runtime_api::Prompt::text(line);
-                self.watch.turn(prompt, &mut self.room.desk).await.map(Next::Go)
+                if self.watch.is_none() {
+                    self.watch = Some(self.create().await?);
+                }
+                let Some(watch) = &mut self.watch else { return Ok(Next::Go(Exit::Done)) };
+                watch.turn(prompt, &mut self.room.desk).await.map(Next::Go)
             }
             Ok(Some(Slash::Quit)) => Ok(Next::Leave),
             Ok(Some(command)) => {
@@ -159,60 +166,88 @@ impl<M: Machine> Talk<'_, '_, M> {
         }
     }
 
+    async fn create(&mut self) -> Result<Watch, Failure> {
+        let mut agent = self.house.agent.clone();
+        agent.is_attended = self.attendance == Attendance::Person;
+        let seat = (Form::new(OutputFormat::Text), self.attendance);
+        session::create(self.room, &self.house, agent, seat).await
+    }
+
     async fn obey(&mut self, command: Slash) -> Result<(), Failure> {
-        let id = self.watch.info.id.clone();
-        let handle = self.watch.handle.clone();
+        let Some(watch) = &mut self.watch else { return self.prepare(command) };
+        let id = watch.info.id.clone();
+        let handle = watch.handle.clone();
         let desk = &mut self.room.desk;
         match command {
-            Slash::Help => desk.console.say(slash::HELP),
-            Slash::Mode(None) => {
-                let words = format!("mode is {}", self.watch.info.mode);
-                desk.console.say(&words);
-            }
             Slash::Mode(Some(mode)) => {
                 desk.stops.guard(handle.set_mode(&id, mode)).await?;
-                if mode != self.watch.info.mode {
-                    self.watch.info.mode = mode;
-                    self.watch.until(EventKind::ModeChanged, desk).await?;
+                self.house.mode = mode;
+                if mode != watch.info.mode {
+                    watch.info.mode = mode;
+                    watch.until(EventKind::ModeChanged, desk).await?;
                 }
-            }
-            Slash::Model(None) => {
-                let words = format!("model is {}", escape::line(&self.watch.info.model, 128));
-                desk.console.say(&words);
             }
             Slash::Model(Some(model)) => {
                 desk.stops.guard(handle.set_model(&id, &model)).await?;
                 let info = desk.stops.guard(handle.info(&id)).await?;
-                if info.model != self.watch.info.model {
-                    self.watch.info.model = info.model;
-                    self.watch.until(EventKind::ModelChanged, desk).await?;
+                if info.model != watch.info.model {
+                    watch.info.model = info.model;
+                    watch.until(EventKind::ModelChanged, desk).await?;
                 }
             }
-            Slash::New => self.renew().await?,
+            Slash::New => {
+                let old = watch.info.clone();
+                desk.stops.guard(handle.close(&old.id)).await?;
+                self.watch = None;
+                (self.house.model, self.house.mode) = (Some(old.model), old.mode);
+                greet(&self.house, None, &mut desk.console);
+            }
             Slash::Session => {
                 let info = desk.stops.guard(handle.info(&id)).await?;
                 let prompts = stdx::plural(info.prompts, "prompt");
                 let cost = crate::show::dollars(info.cost_usd);
-                desk.console.say(&format!("{} · {prompts} · {cost}", facts(&self.watch)));
+                let facts = facts(&self.house, Some(watch));
+                desk.console.say(&format!("{facts} · {prompts} · {cost}"));
             }
-            Slash::Quit => {}
+            Slash::Mode(None) | Slash::Model(None) | Slash::Help | Slash::Quit => {
+                let (mode, model) = (watch.info.mode, watch.info.model.clone());
+                tell(&command, mode, &model, &mut desk.console);
+            }
         }
         Ok(())
     }
 
-    /// Puts the session away and starts another with its model and mode.
-    async fn renew(&mut self) -> Result<(), Failure> {
-        let old = self.watch.info.clone();
-        let close = self.watch.handle.close(&old.id);
-        self.room.desk.stops.guard(close).await?;
-        self.house.model = Some(old.model);
-        self.house.mode = old.mode;
-        let mut agent = self.house.agent.clone();
-        agent.is_attended = self.attendance == Attendance::Person;
-        let seat = (Form::new(OutputFormat::Text), self.attendance);
-        self.watch = session::create(self.room, &self.house, agent, seat).await?;
-        greet(&self.watch, &mut self.room.desk.console);
+    /// Obeys while there is no session yet: what is set holds for the one that the first prompt
+    /// makes, which also says whether it may be so.
+    fn prepare(&mut self, command: Slash) -> Result<(), Failure> {
+        let console = &mut self.room.desk.console;
+        match command {
+            Slash::Mode(Some(mode)) => {
+                self.house.mode = mode;
+                console.say(&console.paint().dim(&format!("mode is now {mode}")));
+            }
+            Slash::Model(Some(model)) => {
+                let words = format!("model is now {}", escape::line(&model, 128));
+                self.house.model = Some(model);
+                console.say(&console.paint().dim(&words));
+            }
+            Slash::New | Slash::Session => console.say(&facts(&self.house, None)),
+            Slash::Mode(None) | Slash::Model(None) | Slash::Help | Slash::Quit => {
+                let model = self.house.model.clone().unwrap_or_default();
+                tell(&command, self.house.mode, &model, console);
+            }
+        }
         Ok(())
+    }
+}
+
+/// Answers a command that only asks.
+fn tell(command: &Slash, mode: protocol::Mode, model: &str, console: &mut Console) {
+    match command {
+        Slash::Help => console.say(slash::HELP),
+        Slash::Mode(_) => console.say(&format!("mode is {mode}")),
+        Slash::Model(_) => console.say(&format!("model is {}", escape::line(model, 128))),
+        Slash::New | Slash::Session | Slash::Quit => {}
     }
 }
 
@@ -221,23 +256,30 @@ enum Next {
     Leave,
 }
 
-fn facts(watch: &Watch) -> String {
-    let info = &watch.info;
-    format!(
-        "{} · mode {} · {} · session {}",
-        escape::line(&info.model, 128),
-        info.mode,
-        escape::line(&info.cwd, 400),
-        info.id
-    )
+fn facts(house: &House, watch: Option<&Watch>) -> String {
+    let line = |model: &str, mode: protocol::Mode, cwd: &str| {
+        let (model, cwd) = (escape::line(model, 128), escape::line(cwd, 400));
+        format!("{model} · mode {mode} · {cwd}")
+    };
+    match watch {
+        Some(Watch { info, .. }) => {
+            format!("{} · session {}", line(&info.model, info.mode, &info.cwd), info.id)
+        }
+        None => {
+            let model = house.model.as_deref().unwrap_or_default();
+            format!("{} · new session", line(model, house.mode, &house.cwd))
+        }
+    }
 }
 
-fn greet(watch: &Watch, console: &mut Console) {
+fn greet(house: &House, watch: Option<&Watch>, console: &mut Console) {
     let paint = console.paint();
     let name = paint.bold("narthex");
-    console.say(&format!("{name} {}", facts(watch)));
+    console.say(&format!("{name} {}", facts(house, watch)));
     if console.facts().input_is_terminal && console.facts().err_is_terminal {
-        console.say(&paint.dim("/help shows commands · Ctrl-C stops a turn · Ctrl-D leaves"));
+        let keys = "/help shows commands · Ctrl-C stops a turn · Ctrl-D leaves (at a question it \
+                    means no)";
+        console.say(&paint.dim(keys));
     }
 }
 

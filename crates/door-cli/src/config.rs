@@ -7,6 +7,7 @@ use crate::door::{Room, print};
 use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::machine::Machine;
+use crate::session::say_all;
 
 /// Shows or changes settings.
 pub(crate) fn run<M: Machine>(
@@ -18,12 +19,14 @@ pub(crate) fn run<M: Machine>(
     let console = &mut room.desk.console;
     match action {
         ConfigAction::Show { output_format: ListFormat::Json } => {
-            let settings = machine.settings(globals)?;
+            let (settings, notices) = machine.settings(globals)?;
+            say_all(&notices, console);
             print(console, &format!("{}\n", json!({ "settings": settings })))
         }
         ConfigAction::Show { output_format: ListFormat::Text } => {
             let paint = console.data_paint();
-            let settings = machine.settings(globals)?;
+            let (settings, notices) = machine.settings(globals)?;
+            say_all(&notices, console);
             let lines = settings.iter().map(|setting| {
                 let value = match setting.value.as_str() {
                     "" => paint.dim("(not set)"),

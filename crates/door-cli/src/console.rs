@@ -30,6 +30,8 @@ pub struct StreamFacts {
     pub no_color: bool,
     /// `CLICOLOR_FORCE` is set, not empty and not 0.
     pub force_color: bool,
+    /// The terminal knows no control sequences (`TERM=dumb`).
+    pub is_dumb: bool,
     /// Lines are typed into an editor: standard input is a terminal that can move its cursor.
     pub has_line_editor: bool,
     /// The width of the terminal, where it is known.
@@ -63,7 +65,7 @@ impl Console {
         let paint = |is_terminal| match color {
             Color::Always => Paint::on(),
             Color::Never => Paint::off(),
-            Color::Auto if facts.no_color => Paint::off(),
+            Color::Auto if facts.no_color || facts.is_dumb => Paint::off(),
             Color::Auto if facts.force_color || is_terminal => Paint::on(),
             Color::Auto => Paint::off(),
         };
@@ -140,7 +142,7 @@ impl Console {
 
     /// Shows on a terminal that something is going on, until the next words or data.
     pub(crate) fn busy(&mut self, doing: &str, since: Duration) {
-        if !self.facts.err_is_terminal || self.line_is_open {
+        if !self.facts.err_is_terminal || self.facts.is_dumb || self.line_is_open {
             return;
         }
         let doing = escape::line(doing, self.width().saturating_sub(12));

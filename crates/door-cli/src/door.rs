@@ -8,7 +8,7 @@ use runtime_api::Handle;
 use crate::args::{Cli, Command};
 use crate::console::{Console, StreamFacts};
 use crate::exit::{Exit, Failure};
-use crate::input::Input;
+use crate::input::{Forget, Input};
 use crate::machine::Machine;
 use crate::stops::Stops;
 use crate::watch::Desk;
@@ -25,6 +25,9 @@ pub struct Streams {
     pub out: Box<dyn Write + Send>,
     /// Standard error.
     pub err: Box<dyn Write + Send>,
+    /// Throws away what was typed and not yet read: nothing that was typed before a question may
+    /// answer it.
+    pub forget: Forget,
     /// What they are.
     pub facts: StreamFacts,
 }
@@ -46,9 +49,9 @@ pub(crate) struct Room<'a, M> {
 
 /// Runs a command to its end.
 pub async fn run<M: Machine>(cli: Cli, machine: &M, streams: Streams, stops: Stops) -> Exit {
-    let Streams { input, out, err, facts } = streams;
+    let Streams { input, out, err, forget, facts } = streams;
     let console = Console::new(out, err, facts, cli.globals.color);
-    let desk = Desk { console, input: Input::plain(input), stops };
+    let desk = Desk { console, input: Input::plain(input, forget), stops };
     let mut room = Room { machine, desk, handle: None, now: M::now };
     let exit = match dispatch(cli, &mut room).await {
         Ok(exit) => exit,

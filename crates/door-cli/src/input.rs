@@ -55,7 +55,14 @@ pub(crate) struct Input {
     asks: Option<std::sync::mpsc::SyncSender<Ask>>,
     heard: Option<mpsc::Receiver<Heard>>,
     is_waiting: bool,
+    /// Throws away what the terminal holds and nobody has read.
+    forget: Forget,
+    /// A line that was read and is still to be dealt with.
+    returned: Option<Heard>,
 }
+
+/// Throws away what was typed and not yet read.
+pub type Forget = Box<dyn FnMut() + Send>;
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -64,13 +71,39 @@ impl std::fmt::Debug for Input {
 }
 
 impl Input {
-    pub(crate) fn plain(reader: Box<dyn BufRead + Send>) -> Self {
-        Self { source: Source::Plain(reader), asks: None, heard: None, is_waiting: false }
+    /// Makes the input of a reader; `forget` throws away what it has not read yet.
+    pub(crate) fn plain(reader: Box<dyn BufRead + Send>, forget: Forget) -> Self {
+        Self {
+            source: Source::Plain(reader),
+            asks: None,
+            heard: None,
+            is_waiting: false,
+            forget,
+            returned: None,
+        }
     }
 
-    /// Makes the input of a terminal, with the line editor.
-    pub(crate) fn editor(history: Option<PathBuf>) -> Self {
-        Self { source: Source::Editor(history), asks: None, heard: None, is_waiting: false }
+    /// Reads from now on with the line editor of a terminal.
+    pub(crate) fn edit(&mut self, history: Option<PathBuf>) {
+        self.source = Source::Editor(history);
+    }
+
+    /// Throws away what was typed before now: what the terminal holds, and a line that the reader
+    /// brought already. The line editor keeps nothing between two questions.
+    pub(crate) fn forget(&mut self) {
+        (self.forget)();
+        self.returned = None;
+        if let Some(heard) = &mut self.heard
+            && self.is_waiting
+            && heard.try_recv().is_ok()
+        {
+            self.is_waiting = false;
+        }
+    }
+
+    /// Gives back a line that somebody else is to deal with: it comes next.
+    pub(crate) fn give_back(&mut self, heard: Heard) {
+        self.returned = Some(heard);
     }
 
     /// Tells whether a question is open whose answer has not come.
@@ -81,6 +114,9 @@ impl Input {
     /// Asks, unless a question is open already, and waits. Cancel-safe: the answer to an open
     /// question comes with the next call.
     pub(crate) async fn next(&mut self, ask: Ask) -> Heard {
+        if let Some(heard) = self.returned.take() {
+            return heard;
+        }
         self.start();
         let (Some(asks), Some(heard)) = (&self.asks, &mut self.heard) else { return Heard::End };
         if !self.is_waiting {
@@ -236,12 +272,32 @@ mod tests {
 
     #[tokio::test]
     async fn an_open_question_is_not_asked_twice() {
-        let mut input = Input::plain(Box::new(io::Cursor::new(b"a\nb\n")));
+        let mut input = Input::plain(Box::new(io::Cursor::new(b"a\nb\n")), Box::new(|| {}));
         for text in ["a", "b"] {
             let heard = input.next(Ask::Line(String::new())).await;
             assert_eq!(heard, Heard::Line(text.to_owned()));
         }
         assert_eq!(input.next(Ask::Line(String::new())).await, Heard::End);
         assert!(!input.is_waiting());
+    }
+
+    #[tokio::test]
+    async fn a_line_that_came_before_is_forgotten() {
+        let reader = Box::new(io::Cursor::new(b"early\nlate\n"));
+        let mut input = Input::plain(reader, Box::new(|| {}));
+        {
+            let mut next = std::pin::pin!(input.next(Ask::Line(String::new())));
+            let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+            // The question is open now, whether or not its answer was there at once.
+            if next.as_mut().poll(&mut waker).is_ready() {
+                return;
+            }
+        }
+        while input.heard.as_ref().is_some_and(mpsc::Receiver::is_empty) {
+            std::thread::yield_now();
+        }
+        input.forget();
+        assert!(!input.is_waiting());
+        assert_eq!(input.next(Ask::Line(String::new())).await, Heard::Line("late".to_owned()));
     }
 }

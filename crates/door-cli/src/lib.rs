@@ -42,6 +42,7 @@ pub use args::{
 pub use console::StreamFacts;
 pub use door::{Streams, run};
 pub use exit::{Exit, Failure};
+pub use input::Forget;
 pub use machine::{Check, CheckStatus, DemoProject, House, Machine, Need, Setting, SettingsFile};
 pub use stops::{STOPS_WAITING, Stop, Stops};
-pub use terminal::terminal_width;
+pub use terminal::{forget_typed, terminal_width};

@@ -20,6 +20,9 @@ pub enum Need {
     NewSession,
     /// The sessions that are stored; a model is theirs.
     StoredSessions,
+    /// Stored sessions that are looked at or copied, never run: a settings file that is wrong is
+    /// told and left out.
+    Archive,
     /// Only the scripted model.
     Demo,
 }
@@ -33,8 +36,12 @@ pub struct House {
     pub cwd: String,
     /// The model of new sessions.
     pub model: Option<String>,
-    /// The mode of new sessions.
+    /// The model that a flag or a variable names; a stored session keeps its own without one.
+    pub asked_model: Option<String>,
+    /// The mode of every session that is opened here.
     pub mode: Mode,
+    /// What to say of a provider's key when it was not taken, by the provider's name.
+    pub key_hints: Vec<(String, String)>,
     /// The agent; whether somebody answers is the door's to say.
     pub agent: AgentSettings,
     /// The folder with everything that is kept.
@@ -111,11 +118,11 @@ pub trait Machine {
     /// Reads the settings and builds the runtime.
     fn open(&self, globals: &Globals, need: Need) -> impl Future<Output = Result<House, Failure>>;
 
-    /// Lists every setting with its origin.
+    /// Lists every setting with its origin, and what is wrong with files that were left out.
     ///
     /// # Errors
-    /// When a settings file is wrong.
-    fn settings(&self, globals: &Globals) -> Result<Vec<Setting>, Failure>;
+    /// When the home folder cannot be told.
+    fn settings(&self, globals: &Globals) -> Result<(Vec<Setting>, Vec<String>), Failure>;
 
     /// Sets a value in the user's file and returns that file's path.
     ///

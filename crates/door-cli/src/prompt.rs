@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use protocol::Mode;
 use runtime_api::{Prompt, PromptPart};
 
 use crate::args::{Globals, InputFormat, RunOptions};
 use crate::door::Room;
+use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::image;
-use crate::input::{Input, Reading};
+use crate::input::{Ask, Heard, Reading};
 use crate::machine::Machine;
 use crate::session::{self, Which};
 use crate::show::Form;
@@ -43,7 +45,13 @@ pub(crate) async fn run<M: Machine>(
             None if images.is_empty() => None,
             None => return Err(Failure::usage("--image needs a PROMPT argument here")),
         };
-        let (mut watch, _) = session::open(room, globals, which, form, Attendance::Program).await?;
+        let need = session::need_of(&which);
+        let house = session::house(room, globals, need).await?;
+        if which == Which::New && first.is_none() {
+            await_line(&mut room.desk).await?;
+        }
+        let seat = (form, Attendance::Program);
+        let mut watch = session::open_in(room, &house, which, seat).await?;
         return watch.converse(first, &mut room.desk).await;
     }
     let text = prompt_text(prompt, &mut room.desk).await?;
@@ -56,10 +64,37 @@ pub(crate) async fn run<M: Machine>(
     let is_edited = attendance == Attendance::Person && facts.has_line_editor;
     let _kept = is_edited.then(Kept::around_editor);
     if is_edited {
-        room.desk.input = Input::editor(None);
+        room.desk.input.edit(None);
     }
-    let (mut watch, _) = session::open(room, globals, which, form, attendance).await?;
+    let need = session::need_of(&which);
+    let house = session::house(room, globals, need).await?;
+    let mut watch = session::open_in(room, &house, which, (form, attendance)).await?;
+    if facts.err_is_terminal && watch.info.mode != Mode::Ask {
+        let folder = escape::line(&watch.info.cwd, 400);
+        let console = &mut room.desk.console;
+        console.say(&console.paint().dim(&format!("mode {} · {folder}", watch.info.mode)));
+    }
     watch.turn(assemble(text, images), &mut room.desk).await
+}
+
+/// Waits until a program says something, before a session is made for it: one that says nothing
+/// leaves none behind.
+async fn await_line(desk: &mut Desk) -> Result<(), Failure> {
+    loop {
+        let heard = tokio::select! {
+            biased;
+            _ = desk.stops.next() => return Err(Failure::stopped()),
+            heard = desk.input.next(Ask::Line(String::new())) => heard,
+        };
+        match heard {
+            Heard::Line(text) if text.trim().is_empty() => {}
+            Heard::End => return Err(Failure::usage("standard input held no prompt")),
+            heard => {
+                desk.input.give_back(heard);
+                return Ok(());
+            }
+        }
+    }
 }
 
 fn images(options: &RunOptions) -> Result<Vec<PromptPart>, Failure> {

@@ -20,7 +20,7 @@ use crate::watch::{Attendance, Watch};
 
 /// How far a session may run ahead of what the command line has shown.
 const PACE: usize = 256;
-/// How many sessions are looked through for the beginning of an id.
+/// How many sessions are looked through for the beginning of an id, or for one with a prompt.
 const SESSIONS_SEARCHED: usize = 1000;
 
 /// Which session.
@@ -34,24 +34,14 @@ pub(crate) enum Which {
     Id(String),
 }
 
-/// Builds the runtime and opens the session.
-pub(crate) async fn open<M: Machine>(
-    room: &mut Room<'_, M>,
-    globals: &Globals,
-    which: Which,
-    form: Form,
-    attendance: Attendance,
-) -> Result<(Watch, House), Failure> {
-    let need = if which == Which::New { Need::NewSession } else { Need::StoredSessions };
-    let house = house(room, globals, need).await?;
-    let watch = open_in(room, globals, &house, which, (form, attendance)).await?;
-    Ok((watch, house))
+/// Tells what a command needs for a session of this kind.
+pub(crate) fn need_of(which: &Which) -> Need {
+    if *which == Which::New { Need::NewSession } else { Need::StoredSessions }
 }
 
-/// Opens the session in a runtime that was built already.
+/// Opens the session.
 pub(crate) async fn open_in<M: Machine>(
     room: &mut Room<'_, M>,
-    globals: &Globals,
     house: &House,
     which: Which,
     (form, attendance): (Form, Attendance),
@@ -62,11 +52,11 @@ pub(crate) async fn open_in<M: Machine>(
         Which::New => create(room, house, agent, (form, attendance)).await,
         Which::Newest => {
             let info = newest(room, house).await?;
-            reopen(room, globals, house, (info.id, agent), (form, attendance)).await
+            reopen(room, house, (info.id, agent), (form, attendance)).await
         }
         Which::Id(id) => {
             let id = find(&house.handle, &id).await?;
-            reopen(room, globals, house, (id, agent), (form, attendance)).await
+            reopen(room, house, (id, agent), (form, attendance)).await
         }
     }
 }
@@ -83,7 +73,8 @@ pub(crate) async fn house<M: Machine>(
     Ok(house)
 }
 
-fn say_all(notices: &[String], console: &mut Console) {
+/// Says what the settings have to say.
+pub(crate) fn say_all(notices: &[String], console: &mut Console) {
     for notice in notices {
         say_notice(protocol::event::NoticeLevel::Warn, notice, console);
     }
@@ -108,12 +99,13 @@ pub(crate) async fn create<M>(
     let info = stops.guard(handle.create(session)).await?;
     let from = Position::From(Seq(1));
     let events = stops.guard(handle.subscribe(&info.id, from, Overflow::Pace(PACE))).await?;
-    Ok(Watch::new(handle, info, events, form, (attendance, room.now)))
+    let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
+    watch.key_hints.clone_from(&house.key_hints);
+    Ok(watch)
 }
 
 async fn reopen<M>(
     room: &mut Room<'_, M>,
-    globals: &Globals,
     house: &House,
     (id, agent): (SessionId, AgentSettings),
     (form, attendance): (Form, Attendance),
@@ -123,14 +115,13 @@ async fn reopen<M>(
     let stored = stops.guard(handle.info(&id)).await?;
     check_folder(&stored, house)?;
     let mut info = stops.guard(handle.open(&id, agent)).await?;
-    // A stored session keeps its own model and mode unless a flag says otherwise.
-    if let Some(mode) = globals.mode
-        && mode != info.mode
-    {
-        stops.guard(handle.set_mode(&id, mode)).await?;
-        info.mode = mode;
+    // Rights are what is said now: those that were given for another run do not come back.
+    if house.mode != info.mode {
+        stops.guard(handle.set_mode(&id, house.mode)).await?;
+        info.mode = house.mode;
     }
-    if let Some(model) = &globals.model
+    // A stored session keeps its own model unless somebody names another for this run.
+    if let Some(model) = &house.asked_model
         && *model != info.model
     {
         stops.guard(handle.set_model(&id, model)).await?;
@@ -142,6 +133,7 @@ async fn reopen<M>(
     };
     let events = stops.guard(handle.subscribe(&id, Position::Live, Overflow::Pace(PACE))).await?;
     let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
+    watch.key_hints.clone_from(&house.key_hints);
     if let Some(event) = start {
         watch.show(&event, &mut room.desk);
     }
@@ -178,14 +170,25 @@ pub(crate) async fn newest<M>(
     room: &mut Room<'_, M>,
     house: &House,
 ) -> Result<SessionInfo, Failure> {
-    let filter = SessionFilter { cwd: Some(house.cwd.clone()), before: None, limit: 1 };
-    let found = room.desk.stops.guard(house.handle.list(filter)).await?;
+    let found = begun(room, house).await?;
     found.into_iter().next().ok_or_else(|| {
         Failure::usage(format!(
             "no session in {} to go on with; start one with: narthex run \"…\"",
             house.cwd
         ))
     })
+}
+
+/// Lists the sessions of exactly this folder in which something was said, newest first.
+pub(crate) async fn begun<M>(
+    room: &mut Room<'_, M>,
+    house: &House,
+) -> Result<Vec<SessionInfo>, Failure> {
+    let cwd = Some(house.cwd.clone());
+    let filter = SessionFilter { cwd, before: None, limit: SESSIONS_SEARCHED };
+    let mut found = room.desk.stops.guard(house.handle.list(filter)).await?;
+    found.retain(|info| info.prompts > 0);
+    Ok(found)
 }
 
 /// Finds a session by its id, or by the beginning of its id where only one begins so.

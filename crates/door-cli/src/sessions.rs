@@ -8,10 +8,11 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::{Seq, Timestamp};
-use runtime_api::{SessionFilter, SessionInfo};
+use protocol::{RefusalCode, Seq, SessionId, Timestamp};
+use runtime_api::{Error, ExportedSession, Handle, SessionFilter, SessionInfo};
 use serde_json::{Value, json};
 
+use self::markdown::Numbers;
 use crate::args::{ExportFormat, Globals, ListFormat, SessionsAction};
 use crate::console::Console;
 use crate::door::{Room, print};
@@ -30,7 +31,7 @@ pub(crate) async fn run<M: Machine>(
     globals: &Globals,
     action: SessionsAction,
 ) -> Result<Exit, Failure> {
-    let house = house(room, globals, Need::StoredSessions).await?;
+    let house = house(room, globals, Need::Archive).await?;
     let handle = &house.handle;
     match action {
         SessionsAction::List { all, limit, output_format } => {
@@ -42,12 +43,12 @@ pub(crate) async fn run<M: Machine>(
         }
         SessionsAction::Show { id, output_format } => {
             let id = find(handle, &id).await?;
-            let info = handle.info(&id).await?;
-            let messages = transcript::messages(&handle.export(&id).await?.rows)?;
+            let session = export(handle, &id).await?;
+            let messages = transcript::messages(&session.rows)?;
             let text = match output_format {
-                ListFormat::Text => markdown::transcript(&info, &messages),
+                ListFormat::Text => markdown::transcript(&session.info, &messages, Numbers::Shown),
                 ListFormat::Json => {
-                    let mut value = file::info_to_json(&info);
+                    let mut value = file::info_to_json(&session.info);
                     if let Value::Object(fields) = &mut value {
                         fields.insert("messages".to_owned(), json!(messages));
                     }
@@ -58,23 +59,27 @@ pub(crate) async fn run<M: Machine>(
         }
         SessionsAction::Export { id, format } => {
             let id = find(handle, &id).await?;
+            let session = export(handle, &id).await?;
             let text = match format {
                 ExportFormat::Md => {
-                    let info = handle.info(&id).await?;
-                    let messages = transcript::messages(&handle.export(&id).await?.rows)?;
-                    markdown::transcript(&info, &messages)
+                    let messages = transcript::messages(&session.rows)?;
+                    markdown::transcript(&session.info, &messages, Numbers::Hidden)
                 }
-                ExportFormat::Jsonl => file::to_lines(&handle.export(&id).await?)?,
-                ExportFormat::Json => file::to_object(&handle.export(&id).await?)?,
+                ExportFormat::Jsonl => file::to_lines(&session)?,
+                ExportFormat::Json => file::to_object(&session)?,
             };
             print_foreign(&mut room.desk.console, &text)
         }
         SessionsAction::Import { file, output_format } => {
             let text = read_import(&file, room).await?;
-            let session = file::from_text(&text).map_err(|problem| {
+            let mut session = file::from_text(&text).map_err(|problem| {
                 Failure::usage(format!("import {}: {problem}", file.display()))
             })?;
+            session.info.cwd.clone_from(&house.cwd);
             let info = handle.import(session).await?;
+            let folder = escape::line(&info.cwd, 400);
+            let words = format!("imported into {folder} · mode {}", info.mode);
+            room.desk.console.say(&words);
             tell(&info, output_format, &mut room.desk.console)
         }
         SessionsAction::Fork { id, until, output_format } => {
@@ -84,12 +89,31 @@ pub(crate) async fn run<M: Machine>(
         }
         SessionsAction::Rm { ids } => {
             for id in ids {
-                handle.remove(&protocol::SessionId::new(&*id)).await?;
+                let removed = handle.remove(&SessionId::new(&*id)).await;
+                removed.map_err(needs_whole_id)?;
                 room.desk.console.say(&format!("erased {}", escape::line(&id, 80)));
             }
             Ok(Exit::Done)
         }
     }
+}
+
+/// Reads a whole session, with the usage that its rows add up to.
+async fn export(handle: &Handle, id: &SessionId) -> Result<ExportedSession, Failure> {
+    let mut session = handle.export(id).await?;
+    session.info.usage = transcript::usage(&session.rows);
+    Ok(session)
+}
+
+/// Says of an id that is unknown what may be the matter: everywhere else its beginning is enough.
+fn needs_whole_id(error: Error) -> Failure {
+    let is_unknown =
+        matches!(&error, Error::Refusal(no) if no.code == RefusalCode::SessionNotFound);
+    let mut failure = Failure::from(error);
+    if is_unknown {
+        failure.message.push_str("; rm needs the whole id, see: narthex sessions list --all");
+    }
+    failure
 }
 
 fn list(

@@ -9,11 +9,28 @@ use std::io;
 
 use protocol::Event;
 use protocol::event::TurnResult;
+use runtime_api::SessionInfo;
 
 use crate::args::OutputFormat;
 use crate::console::Console;
 
 pub(crate) use text::{TextForm, dollars, say_notice};
+
+/// Says where a key came from that the provider did not take, and what to do about it.
+pub(crate) fn say_key_hint(
+    result: &TurnResult,
+    info: &SessionInfo,
+    hints: &[(String, String)],
+    console: &mut Console,
+) {
+    if result.code.as_deref() != Some("unauthorized") {
+        return;
+    }
+    let provider = info.model.split('/').next().unwrap_or_default();
+    if let Some((_, hint)) = hints.iter().find(|(name, _)| name == provider) {
+        console.say(&format!("narthex: {}", crate::escape::text(hint)));
+    }
+}
 
 /// The form of the output.
 #[derive(Debug)]

@@ -3,7 +3,10 @@
 
 use std::io::{self, BufRead, Write};
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize,
+    tcsetattr,
+};
 
 /// Ends the mode in which a line editor is told where pasted text begins and ends.
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
@@ -60,6 +63,13 @@ pub(crate) fn read_secret() -> io::Result<String> {
     let read = io::stdin().lock().read_line(&mut line);
     drop(kept);
     read.map(|_| line)
+}
+
+/// Throws away what was typed at the terminal and nobody has read yet, so that it answers no
+/// question that was not shown when it was typed. Does nothing where there is no terminal.
+pub fn forget_typed() {
+    // An input that is no terminal holds nothing that was typed.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
 /// Returns how many columns the terminal at standard error has, where there is one.

@@ -18,7 +18,7 @@ use crate::errands::{ERRANDS_MAX, Errands, Report};
 use crate::exit::{Exit, Failure};
 use crate::input::{Ask, Heard, Input};
 use crate::line::{self, Order};
-use crate::show::Form;
+use crate::show::{self, Form};
 use crate::stops::Stops;
 
 /// How long a stopped turn may take to end before the program leaves without it: longer than the
@@ -59,6 +59,8 @@ pub(crate) struct Watch {
     pub(crate) form: Form,
     pub(crate) attendance: Attendance,
     pub(crate) now: fn() -> Timestamp,
+    /// What to say of a provider's key when it was not taken.
+    pub(crate) key_hints: Vec<(String, String)>,
     events: Subscription,
     errands: Errands,
     requests: Requests,
@@ -91,6 +93,7 @@ impl Watch {
             form,
             attendance,
             now,
+            key_hints: Vec::new(),
             events,
             errands: Errands::default(),
             requests: Requests::default(),
@@ -202,7 +205,7 @@ impl Watch {
             && !self.has_ended_input
             && self.errands.len() < ERRANDS_MAX;
         if asks_person && !input.is_waiting() {
-            self.draw_card(console);
+            self.draw_card(console, input);
         }
         let deadline = self.deadline.unwrap_or_else(Instant::now);
         let ask = match asks_person {
@@ -379,6 +382,7 @@ impl Watch {
             }
             EventBody::Done(done) => {
                 self.form.end(&done.result, &mut desk.console);
+                show::say_key_hint(&done.result, &self.info, &self.key_hints, &mut desk.console);
                 self.last_result = Some(done.result.clone());
             }
             EventBody::PromptFinished(finished) => {
@@ -412,8 +416,10 @@ impl Watch {
         self.requests = Requests::default();
     }
 
-    fn draw_card(&mut self, console: &mut Console) {
+    /// Draws the card of the first request. What was typed before it was shown consents to nothing.
+    fn draw_card(&mut self, console: &mut Console, input: &mut Input) {
         if let Some(request) = self.requests.first() {
+            input.forget();
             let card = card::draw(request, console.paint(), console.width());
             console.say(&card);
         }

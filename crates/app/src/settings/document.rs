@@ -186,7 +186,12 @@ impl Document {
         let table: toml::Table =
             text.parse().map_err(|error| wrong(mistake::tell(&error, text)))?;
         keys::check(&table).map_err(wrong)?;
-        toml::from_str(text).map_err(|error| wrong(mistake::tell(&error, text)))
+        let document: Self =
+            toml::from_str(text).map_err(|error| wrong(mistake::tell(&error, text)))?;
+        if document.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+            return Err(wrong("model is empty: expected provider/model".to_owned()));
+        }
+        Ok(document)
     }
 }
 

@@ -14,14 +14,19 @@ use super::project::write_private;
 /// Sets `key` (dots between tables) to `value` in a file, which is made when it is missing.
 ///
 /// # Errors
-/// For an unknown key or a value that does not fit it; the file is unchanged then.
-pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
+/// For an unknown key, a value that does not fit it, or a file that `check` refuses as a whole; the
+/// file is unchanged then.
+pub(crate) fn set(
+    path: &Path,
+    key: &str,
+    value: &str,
+    check: impl Fn(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let text = match read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(unreadable(path, &error)),
     };
-    Document::parse(&text, path)?;
     let keys: Vec<&str> = key.split('.').collect();
     if keys.iter().any(|part| part.trim().is_empty()) {
         return Err(Failure::usage(format!("'{key}' is no key")));
@@ -37,7 +42,15 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
     if changed.is_err() && as_toml.is_some() {
         changed = attempt(&text, &keys, (&as_text.to_string(), &as_text), path).or(changed);
     }
-    write(path, &changed?)
+    let changed = changed?;
+    if let Err(failure) = check(&changed) {
+        // What was wrong before is not this change's fault, and must not keep it from being made.
+        let is_old = check(&text).is_err_and(|before| before.message == failure.message);
+        if !is_old {
+            return Err(failure);
+        }
+    }
+    write(path, &changed)
 }
 
 fn parse_value(text: &str) -> Option<toml::Value> {

@@ -83,7 +83,7 @@ const fn local(
 }
 
 /// Keys that `narthex login` keeps, and their file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeptKeys {
     path: PathBuf,
     keys: BTreeMap<String, Secret<String>>,
@@ -218,7 +218,11 @@ impl<'a> Table<'a> {
             Some(Origin::File(_, path)) => path.display().to_string(),
             _ => "settings".to_owned(),
         };
-        Failure::usage(format!("{place}: providers.{name} needs '{key}'"))
+        Failure::usage(format!(
+            "{place}: providers.{name} needs '{key}' (both at once: narthex config set \
+             providers.{name} '{{ wire = \"openai-chat\", base_url = \"http://127.0.0.1:8000/v1\" \
+             }}')"
+        ))
     }
 }
 

@@ -68,12 +68,24 @@ impl House {
     }
 
     fn load(&self) -> Result<Settings, Failure> {
+        self.with(Settings::load)
+    }
+
+    fn with(
+        &self,
+        load: impl FnOnce(Want<'_>) -> Result<Settings, Failure>,
+    ) -> Result<Settings, Failure> {
         let home = self.path("home").display().to_string();
         let mut variables = vec![("NARTHEX_HOME", home.as_str())];
         variables.extend(self.variables.iter().map(|(name, value)| (&**name, &**value)));
         let mut environment = Environment::new(&self.path("project/src"), &variables);
         environment.system = self.path("etc");
-        Settings::load(Want { globals: &self.globals, environment: &environment })
+        load(Want { globals: &self.globals, environment: &environment })
+    }
+
+    /// Loads as commands do that run no session.
+    fn what_is_right(&self) -> Settings {
+        self.with(Settings::load_what_is_right).unwrap()
     }
 
     fn settings(&self) -> Settings {
@@ -372,4 +384,46 @@ fn no_secret_is_shown_or_printed() {
     let broken = House::new().file("home/keys.json", "{\"openai\": sk-very-secret}");
     assert!(!broken.problem().contains("sk-very-secret"));
     fs::set_permissions(house.path("home/config.toml"), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn what_is_wrong_is_left_out_and_told_where_no_session_runs() {
+    let houses = [
+        House::new().user("model = "),
+        House::new().user("model = \" \"\n"),
+        House::new().user("[permissions]\ndeny = [\"run_shell(\"]\n"),
+        House::new().user("[providers.other]\nbase_url = \"http://127.0.0.1:9/v1\"\n"),
+        House::new().managed("{"),
+        House::new().file("home/keys.json", "{"),
+        House::new().variable("NARTHEX_MODE", "reckless"),
+    ];
+    for house in houses {
+        let house = house.system("max_turns = 7\n");
+        let problem = house.problem();
+        let settings = house.what_is_right();
+        assert_eq!(settings.notices, [format!("{problem}; left out")]);
+        assert_eq!(settings.max_turns.value, 7, "{problem}: the rest holds");
+    }
+}
+
+#[test]
+fn a_stored_session_takes_another_model_only_from_flags_and_variables() {
+    let house = House::new().user("model = \"a/user\"\n");
+    assert_eq!(house.settings().asked_model(), None);
+    let house = house.variable("NARTHEX_MODEL", "a/environment");
+    assert_eq!(house.settings().asked_model().map(String::as_str), Some("a/environment"));
+    let house = house.flags(|globals| globals.model = Some("a/flag".to_owned()));
+    assert_eq!(house.settings().asked_model().map(String::as_str), Some("a/flag"));
+}
+
+#[test]
+fn a_key_is_told_with_its_origin_and_the_way_to_another() {
+    let house = House::new()
+        .variable("ANTHROPIC_API_KEY", "sk-secret")
+        .file("home/keys.json", "{\"openai\": \"sk-secret\"}");
+    let hints = house.settings().key_hints();
+    let hint = |name: &str| hints.iter().find(|(of, _)| of == name).unwrap().1.clone();
+    assert!(hint("anthropic").contains("environment, ANTHROPIC_API_KEY"), "{hints:?}");
+    assert!(hint("openai").contains("narthex login openai"), "{hints:?}");
+    assert!(!format!("{hints:?}").contains("sk-secret"));
 }

@@ -1,11 +1,10 @@
 //! Choosing one of the folder's sessions at a terminal.
 
-use runtime_api::SessionFilter;
-
 use crate::door::Room;
 use crate::exit::Failure;
 use crate::input::{Ask, Heard};
 use crate::machine::House;
+use crate::session;
 use crate::sessions::line_of;
 
 /// How many sessions are offered: what fits on a screen.
@@ -16,8 +15,8 @@ pub(super) async fn pick<M: crate::machine::Machine>(
     room: &mut Room<'_, M>,
     house: &House,
 ) -> Result<Option<String>, Failure> {
-    let filter = SessionFilter { cwd: Some(house.cwd.clone()), before: None, limit: OFFERED };
-    let found = room.desk.stops.guard(house.handle.list(filter)).await?;
+    let mut found = session::begun(room, house).await?;
+    found.truncate(OFFERED);
     if found.is_empty() {
         let folder = &house.cwd;
         let text = format!("no session in {folder} to go on with; start one with: narthex");

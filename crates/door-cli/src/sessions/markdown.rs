@@ -2,14 +2,23 @@
 
 use std::fmt::Write;
 
-use protocol::{Block, Message, Role};
+use protocol::{Block, Role};
 use runtime_api::SessionInfo;
+
+use super::transcript::Said;
 
 /// How many characters of a tool's result a transcript for people shows.
 const RESULT_CHARS: usize = 2000;
 
+/// Whether the numbers of events are shown, at which a session can be forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    Shown,
+    Hidden,
+}
+
 /// Writes what was said.
-pub(super) fn transcript(info: &SessionInfo, messages: &[Message]) -> String {
+pub(super) fn transcript(info: &SessionInfo, messages: &[Said], numbers: Numbers) -> String {
     let mut text = String::new();
     let title = info.title.as_deref().unwrap_or("(no title)");
     put(&mut text, &format!("# {}", title.replace('\n', " ")));
@@ -18,13 +27,17 @@ pub(super) fn transcript(info: &SessionInfo, messages: &[Message]) -> String {
     put(&mut text, &format!("- folder: {}", info.cwd));
     put(&mut text, &format!("- model: {}, mode {}", info.model, info.mode));
     put(&mut text, &format!("- from {} to {}", info.created_at, info.updated_at));
-    for message in messages {
+    for Said { seq, message } in messages {
         let who = match message.role {
             Role::User => "User",
             Role::Assistant => "Assistant",
             Role::Tool => "Tool",
         };
-        put(&mut text, &format!("\n## {who}\n"));
+        let number = match numbers {
+            Numbers::Shown => format!(" (event {})", seq.0),
+            Numbers::Hidden => String::new(),
+        };
+        put(&mut text, &format!("\n## {who}{number}\n"));
         for block in &message.content {
             put_block(&mut text, block);
         }
@@ -78,18 +91,21 @@ fn put_fenced(text: &mut String, label: &str, words: &str) {
 
 #[cfg(test)]
 mod tests {
-    use protocol::{MessageId, Timestamp, ToolCallId};
+    use protocol::{Message, MessageId, Seq, Timestamp, ToolCallId};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_transcript_reads_well() {
-        let message = |role, content| Message {
-            id: MessageId::new("m"),
-            role,
-            content,
-            created_at: Timestamp(1_796_000_000_000),
+        let message = |role, content| Said {
+            seq: Seq(7),
+            message: Message {
+                id: MessageId::new("m"),
+                role,
+                content,
+                created_at: Timestamp(1_796_000_000_000),
+            },
         };
         let input = json!({"path": "a.txt"}).as_object().cloned().unwrap();
         let id = ToolCallId::new("t1");
@@ -120,6 +136,6 @@ mod tests {
             message(Role::Assistant, vec![Block::text("It holds code.")]),
         ];
         let info = testkit::fake_handle::session_info("01kc3v9yq8", "/src/app");
-        insta::assert_snapshot!(transcript(&info, &messages));
+        insta::assert_snapshot!(transcript(&info, &messages, Numbers::Hidden));
     }
 }

@@ -1,15 +1,36 @@
 //! What was said in a session, from the rows of its log: all of it, however long it is.
 
-use protocol::{Block, EventBody, EventKind, Message, MessageId, Role};
+use protocol::{Block, EventBody, EventKind, Message, MessageId, Role, Seq, Usage};
 use runtime_api::LogRow;
+use serde::Serialize;
 
 use crate::exit::Failure;
+
+/// A message with the number of its event.
+#[derive(Serialize)]
+pub(super) struct Said {
+    pub(super) seq: Seq,
+    #[serde(flatten)]
+    pub(super) message: Message,
+}
+
+/// Adds up what the model calls used. A row that cannot be read adds nothing: whoever shows or
+/// writes the rows tells of it.
+pub(super) fn usage(rows: &[LogRow]) -> Usage {
+    let mut sum = Usage::default();
+    for row in rows.iter().filter(|row| row.kind == EventKind::Usage) {
+        if let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) {
+            sum += used.usage;
+        }
+    }
+    sum
+}
 
 /// Returns prompts, answers, and one message per result of a tool, in order.
 ///
 /// # Errors
 /// When a row that holds one cannot be read, as in a damaged log.
-pub(super) fn messages(rows: &[LogRow]) -> Result<Vec<Message>, Failure> {
+pub(super) fn messages(rows: &[LogRow]) -> Result<Vec<Said>, Failure> {
     rows.iter().filter(|row| is_message(row.kind)).map(message).collect()
 }
 
@@ -23,7 +44,7 @@ fn is_message(kind: EventKind) -> bool {
     )
 }
 
-fn message(row: &LogRow) -> Result<Message, Failure> {
+fn message(row: &LogRow) -> Result<Said, Failure> {
     let damaged = |problem: String| {
         Failure::failed(format!("the log is damaged at event {}: {problem}", row.seq.0))
     };
@@ -52,7 +73,8 @@ fn message(row: &LogRow) -> Result<Message, Failure> {
         }
         other => return Err(damaged(format!("unexpected {}", other.kind().as_str()))),
     };
-    Ok(Message { id, role, content, created_at: row.at })
+    let message = Message { id, role, content, created_at: row.at };
+    Ok(Said { seq: row.seq, message })
 }
 
 /// A result has no id of its own: its place in the log is one, as in the transcripts of the

@@ -169,10 +169,7 @@ impl TextForm {
                 console.foreign(&text)?;
             }
             console.end_line()?;
-        } else if message.stop_reason == StopReason::ToolUse
-            && self.look(console).signs
-            && !text.trim().is_empty()
-        {
+        } else if message.stop_reason == StopReason::ToolUse && !text.trim().is_empty() {
             // Into a pipe goes the last answer alone; what is said on the way is for people.
             console.say(&console.paint().dim(escape::text(&text).trim_end()));
         }

@@ -50,7 +50,9 @@ pub(super) fn result(result: &ToolResult, summary: &str, look: Look, console: &m
 pub(super) fn denied(denied: &ToolDenied, summary: &str, look: Look, console: &mut Console) {
     let paint = console.paint();
     let name = escape::line(&denied.tool_name, 80);
-    let reason = escape::line(&denied.reason, PLAIN_WIDTH);
+    // The model reads the reason with the word before it; here the line has it already.
+    let reason = denied.reason.strip_prefix("denied: ").unwrap_or(&denied.reason);
+    let reason = escape::line(reason, PLAIN_WIDTH);
     if look.signs {
         let summary = escape::line(summary, console.width().saturating_sub(20).max(20));
         let sign = paint.care("⊘");

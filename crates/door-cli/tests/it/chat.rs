@@ -1,7 +1,7 @@
 //! Conversations line by line.
 
 use protocol::{Mode, TurnEnd};
-use runtime_api::PromptPart;
+use runtime_api::{PromptPart, SessionInfo};
 use testkit::fake_handle::{Call, FakeRuntime, session_info};
 
 use crate::stand::*;
@@ -43,15 +43,90 @@ fn commands_do_what_they_say() {
     let outcome = Stand::new(runtime).terminal().input(input).run(&[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "planned\n"));
     assert_eq!(prompts(&outcome), ["go"]);
+    let expected = (Some("openai/gpt-5".to_owned()), Some(Mode::Plan));
+    assert_eq!(created(&outcome), [expected], "one session, with what was set before it");
+    insta::assert_snapshot!(outcome.err);
+}
+
+fn created(outcome: &Outcome) -> Vec<(Option<String>, Option<Mode>)> {
+    let made = |call| match call {
+        Call::Create(session) => Some((session.model, session.mode)),
+        _ => None,
+    };
+    outcome.runtime.calls().into_iter().filter_map(made).collect()
+}
+
+#[test]
+fn commands_change_a_session_that_runs_and_a_new_one_keeps_them() {
+    let runtime = FakeRuntime::new().turn(answer("one")).turn(answer("two"));
+    let input = "go\n/mode plan\n/model openai/gpt-5\n/new\ngo\n";
+    let outcome = Stand::new(runtime).terminal().input(input).run(&[]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, "one\ntwo\n"), "{outcome:?}");
     let calls = outcome.runtime.calls();
     assert!(calls.iter().any(|call| matches!(call, Call::SetMode(Mode::Plan))));
-    let second = calls.iter().filter_map(|call| match call {
-        Call::Create(session) => Some((session.model.clone(), session.mode)),
-        _ => None,
-    });
-    let expected = (Some("openai/gpt-5".to_owned()), Some(Mode::Plan));
-    assert_eq!(second.collect::<Vec<_>>().pop(), Some(expected), "/new keeps model and mode");
-    insta::assert_snapshot!(outcome.err);
+    let made = created(&outcome);
+    assert_eq!(made.len(), 2);
+    assert_eq!(made[1], (Some("openai/gpt-5".to_owned()), Some(Mode::Plan)));
+}
+
+#[test]
+fn looking_in_leaves_no_session_behind() {
+    for input in ["", "\n/help\n/session\n/new\n/quit\n"] {
+        let outcome = Stand::new(FakeRuntime::new()).terminal().input(input).run(&[]);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        assert!(created(&outcome).is_empty(), "{outcome:?}");
+    }
+}
+
+fn changed(outcome: &Outcome) -> (Vec<Mode>, Vec<String>) {
+    let (mut modes, mut models) = (Vec::new(), Vec::new());
+    for call in outcome.runtime.calls() {
+        match call {
+            Call::SetMode(mode) => modes.push(mode),
+            Call::SetModel(model) => models.push(model),
+            _ => {}
+        }
+    }
+    (modes, models)
+}
+
+#[test]
+fn rights_of_another_run_do_not_come_back() {
+    let wide = || {
+        let info = SessionInfo {
+            mode: Mode::FullAuto,
+            model: "openai/gpt-5".to_owned(),
+            ..session_info("01wide", "/src/app")
+        };
+        FakeRuntime::new().session(info).turn(answer("fine"))
+    };
+    for args in [
+        &["run", "--continue", "go"][..],
+        &["run", "--resume", "01wide", "go"],
+        &["resume", "01wide"],
+        &["--continue"],
+    ] {
+        let outcome = Stand::new(wide()).input("hi\n").run(args);
+        assert_eq!(changed(&outcome), (vec![Mode::Ask], vec![]), "{args:?}: {outcome:?}");
+    }
+    let flags = ["run", "--continue", "--mode", "full-auto", "--model", "a/b", "go"];
+    let outcome = Stand::new(wide()).terminal().run(&flags);
+    assert_eq!(changed(&outcome), (vec![], vec!["a/b".to_owned()]), "{outcome:?}");
+    assert!(outcome.err.contains("mode full-auto · /src/app"), "{}", outcome.err);
+}
+
+#[test]
+fn a_session_without_a_prompt_is_passed_over() {
+    let empty = SessionInfo { prompts: 0, ..session_info("01empty", "/src/app") };
+    let runtime = || {
+        let full = session_info("01full", "/src/app");
+        FakeRuntime::new().session(full).session(empty.clone()).turn(answer("here"))
+    };
+    for args in [&["run", "--continue", "go"][..], &["resume"]] {
+        let outcome = Stand::new(runtime()).terminal().input("hi\n").run(args);
+        let opened = |call: &Call| matches!(call, Call::Open(id, _) if id.as_str() == "01full");
+        assert!(outcome.runtime.calls().iter().any(opened), "{args:?}: {outcome:?}");
+    }
 }
 
 #[test]

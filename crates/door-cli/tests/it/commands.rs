@@ -88,6 +88,52 @@ fn a_long_session_is_shown_whole() {
 }
 
 #[test]
+fn an_export_tells_the_usage_of_its_rows() {
+    let row = |seq: u64| LogRow {
+        seq: Seq(seq),
+        frame: FrameId(seq),
+        at: Timestamp(1_796_000_000_000),
+        kind: EventKind::Usage,
+        body: "{\"inputTokens\":100,\"outputTokens\":7,\"cacheReadTokens\":0,\
+               \"cacheWriteTokens\":3}"
+            .to_owned(),
+    };
+    for args in [
+        &["sessions", "export", "01kc3v9yq8"][..],
+        &["sessions", "export", "01kc3v9yq8", "--format", "json"],
+        &["sessions", "show", "01kc3v9yq8", "--output-format", "json"],
+    ] {
+        let runtime = FakeRuntime::new().session(session_info("01kc3v9yq8", "/src/app"));
+        let outcome = Stand::new(runtime.rows(vec![row(1), row(2)])).run(args);
+        let header = outcome.out.lines().next().unwrap();
+        let header: serde_json::Value = serde_json::from_str(header).unwrap();
+        let facts = header.get("session").unwrap_or(&header);
+        assert_eq!(facts["usage"]["inputTokens"], 200, "{args:?}: {}", outcome.out);
+        assert_eq!(facts["usage"]["cacheWriteTokens"], 6, "{args:?}: {}", outcome.out);
+    }
+}
+
+#[test]
+fn a_transcript_shows_the_numbers_to_fork_at() {
+    let started = PromptStarted {
+        prompt_id: PromptId::new("p1"),
+        message_id: MessageId::new("m1"),
+        content: vec![Block::text("hello")],
+        max_turns: None,
+    };
+    let row = LogRow {
+        seq: Seq(42),
+        frame: FrameId(42),
+        at: Timestamp(1_796_000_000_000),
+        kind: EventKind::PromptStarted,
+        body: serde_json::to_string(&started).unwrap(),
+    };
+    let runtime = FakeRuntime::new().session(session_info("01kc3v9yq8", "/src/app"));
+    let outcome = Stand::new(runtime.rows(vec![row])).run(&["sessions", "show", "01kc3v9yq8"]);
+    assert!(outcome.out.contains("## User (event 42)"), "{}", outcome.out);
+}
+
+#[test]
 fn a_damaged_row_is_named() {
     let row = LogRow {
         seq: Seq(7),
@@ -116,14 +162,19 @@ fn a_session_of_another_folder_is_shown_from_anywhere() {
 
 #[test]
 fn an_export_can_be_imported() {
-    let exported = Stand::new(stored()).run(&["sessions", "export", "01kc3v9yq8"]).out;
+    let exported = Stand::new(stored()).run(&["sessions", "export", "01kc4other"]).out;
     let outcome = Stand::new(FakeRuntime::new()).input(&exported).run(&["sessions", "import", "-"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "imported\n"));
     let imported = outcome.runtime.calls().into_iter().find_map(|call| match call {
-        Call::Import(session) => Some((session.info.id.to_string(), session.rows.len())),
+        Call::Import(session) => {
+            let info = session.info;
+            Some((info.id.to_string(), info.cwd, session.rows.len()))
+        }
         _ => None,
     });
-    assert_eq!(imported, Some(("01kc3v9yq8".to_owned(), 1)));
+    let here = "/src/app".to_owned();
+    assert_eq!(imported, Some(("01kc4other".to_owned(), here, 1)), "it works in this folder");
+    assert!(outcome.err.contains("imported into /src/app · mode ask"), "{}", outcome.err);
 }
 
 #[test]
@@ -137,6 +188,7 @@ fn a_file_that_is_no_session_is_wrong_usage() {
 fn only_whole_ids_are_erased() {
     let outcome = Stand::new(stored()).run(&["sessions", "rm", "01kc3v"]);
     assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(outcome.err.contains("rm needs the whole id"), "{}", outcome.err);
     let outcome = Stand::new(stored()).run(&["sessions", "rm", "01kc3v9yq8"]);
     assert_eq!(outcome.code, 0, "{outcome:?}");
 }

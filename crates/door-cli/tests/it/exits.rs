@@ -1,8 +1,8 @@
 //! Exit codes, stops, broken pipes: a failure never ends with 0.
 
-use door_cli::Stop;
+use door_cli::{Stop, StreamFacts};
 use protocol::event::{DeniedBy, TurnResult};
-use protocol::{RefusalCode, TurnEnd};
+use protocol::{RefusalCode, StopReason, TurnEnd};
 use runtime_api::PromptPart;
 use testkit::fake_handle::{Call, FakeRuntime, Play, session_info};
 
@@ -48,6 +48,58 @@ fn a_failed_turn_says_why_on_standard_error_alone() {
     let outcome = Stand::new(turn_of(failed)).run(&["run", "go"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""));
     assert!(outcome.err.contains("narthex: error: 401: bad key␛[2J"), "{}", outcome.err);
+}
+
+#[test]
+fn a_key_that_was_not_taken_is_told_with_its_origin() {
+    let failed = TurnResult {
+        code: Some("unauthorized".to_owned()),
+        message: Some("status 401".to_owned()),
+        ..result(TurnEnd::Error, "")
+    };
+    for format in ["text", "json"] {
+        let stand = Stand::new(turn_of(failed.clone()));
+        let outcome = stand.run(&["run", "--output-format", format, "go"]);
+        assert!(outcome.err.contains("environment, ANTHROPIC_API_KEY"), "{}", outcome.err);
+    }
+    let other = Stand::new(turn_of(failed)).run(&["run", "--model", "openai/gpt-5", "go"]);
+    assert!(!other.err.contains("ANTHROPIC_API_KEY"), "{}", other.err);
+}
+
+#[test]
+fn a_denial_is_said_once() {
+    let mut plays = vec![
+        step(1),
+        calls("c1", "run_shell", "touch x"),
+        denies("c1", "run_shell", DeniedBy::Rule, "denied: a rule"),
+    ];
+    plays.extend(ends(result(TurnEnd::Completed, "well")));
+    let outcome = Stand::new(FakeRuntime::new().turn(plays)).run(&["run", "go"]);
+    assert!(outcome.err.contains("touch x: denied: a rule"), "{}", outcome.err);
+}
+
+#[test]
+fn what_is_said_before_a_call_is_for_people_even_in_a_pipe() {
+    let mut plays = vec![step(1), says("First I look.", StopReason::ToolUse)];
+    plays.extend(ends(result(TurnEnd::Completed, "well")));
+    let outcome = Stand::new(FakeRuntime::new().turn(plays)).run(&["run", "go"]);
+    assert_eq!(outcome.out, "well\n");
+    assert!(outcome.err.contains("First I look.\n"), "{}", outcome.err);
+}
+
+#[test]
+fn a_dumb_terminal_gets_no_colours() {
+    for is_dumb in [false, true] {
+        let facts = StreamFacts {
+            input_is_terminal: true,
+            err_is_terminal: true,
+            is_dumb,
+            ..StreamFacts::default()
+        };
+        let runtime = FakeRuntime::new().turn(answer("fine"));
+        let outcome = Stand::new(runtime).facts(facts).run(&["run", "go"]);
+        assert_eq!(outcome.err.contains('\u{1b}'), !is_dumb, "{:?}", outcome.err);
+    }
 }
 
 #[test]

@@ -128,3 +128,13 @@ fn where_one_stream_is_no_terminal_nobody_is_asked() {
     });
     assert_eq!(attended, Some(false));
 }
+
+#[test]
+fn what_was_typed_before_a_card_consents_to_nothing() {
+    let request = RequestId::new("r1");
+    let mut plays = vec![step(1), asks("r1", "touch x"), Play::UntilAnswer(request)];
+    plays.extend(answer("finished"));
+    let stand = Stand::new(FakeRuntime::new().turn(plays)).terminal();
+    let outcome = stand.types("y\ny\n", "n no ·", "n\n").run(&["run", "go"]);
+    assert_eq!(answer_of(&outcome), Some(Answer::Deny { feedback: None }), "{outcome:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use door_cli::{
@@ -45,20 +45,25 @@ impl Machine for FakeMachine {
             handle,
             cwd: "/src/app".to_owned(),
             model: Some(model),
+            asked_model: globals.model.clone(),
             mode: globals.mode.unwrap_or(Mode::Ask),
+            key_hints: vec![(
+                "anthropic".to_owned(),
+                "the key of anthropic came from environment, ANTHROPIC_API_KEY".to_owned(),
+            )],
             agent: AgentSettings { allow: globals.allow.clone(), ..AgentSettings::default() },
             home: self.home.clone(),
             notices: Vec::new(),
         })
     }
 
-    fn settings(&self, _: &Globals) -> Result<Vec<Setting>, Failure> {
+    fn settings(&self, _: &Globals) -> Result<(Vec<Setting>, Vec<String>), Failure> {
         let setting = |key: &str, value: &str| Setting {
             key: key.to_owned(),
             value: value.to_owned(),
             origin: "built in".to_owned(),
         };
-        Ok(vec![setting("mode", "\"ask\""), setting("model", "")])
+        Ok((vec![setting("mode", "\"ask\""), setting("model", "")], Vec::new()))
     }
 
     fn set(&self, _: &Globals, key: &str, _: &str) -> Result<PathBuf, Failure> {
@@ -124,6 +129,7 @@ struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
     breaks: bool,
     watches: Option<Watched>,
+    types: Option<(&'static str, &'static str, Keyboard)>,
 }
 
 /// A word and what happens when it is written.
@@ -147,6 +153,11 @@ impl Write for Sink {
                 watched.sender.try_send(stop).unwrap();
             }
         }
+        if let Some((word, text, keyboard)) = &self.types
+            && String::from_utf8_lossy(bytes).contains(word)
+        {
+            keyboard.press(text);
+        }
         Ok(bytes.len())
     }
 
@@ -158,6 +169,33 @@ impl Write for Sink {
 impl Sink {
     fn text(&self) -> String {
         String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// A keyboard: what was typed and not read, which the program can throw away.
+#[derive(Clone, Default)]
+struct Keyboard(Arc<(Mutex<Vec<u8>>, Condvar)>);
+
+impl Keyboard {
+    fn press(&self, text: &str) {
+        self.0.0.lock().unwrap().extend_from_slice(text.as_bytes());
+        self.0.1.notify_all();
+    }
+
+    fn forget(&self) {
+        self.0.0.lock().unwrap().clear();
+    }
+}
+
+impl Read for Keyboard {
+    /// Gives one line at most, as a terminal does.
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let typed = self.0.0.lock().unwrap();
+        let mut typed = self.0.1.wait_while(typed, |typed| !typed.contains(&b'\n')).unwrap();
+        let end = typed.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let line: Vec<u8> = typed.drain(..end.min(into.len())).collect();
+        into[..line.len()].copy_from_slice(&line);
+        Ok(line.len())
     }
 }
 
@@ -185,6 +223,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Stand {
     runtime: FakeRuntime,
     input: Option<String>,
+    typed: Option<(&'static str, &'static str, &'static str)>,
     facts: StreamFacts,
     stops: Vec<Stop>,
     stops_at: Option<(&'static str, Vec<Stop>)>,
@@ -197,6 +236,7 @@ impl Stand {
         Self {
             runtime,
             input: Some(String::new()),
+            typed: None,
             facts: StreamFacts::default(),
             stops: Vec::new(),
             stops_at: None,
@@ -207,6 +247,17 @@ impl Stand {
 
     pub(crate) fn input(mut self, text: &str) -> Self {
         self.input = Some(text.to_owned());
+        self
+    }
+
+    /// Types `before` before anything is shown, and `text` whenever `word` is shown to people.
+    pub(crate) fn types(
+        mut self,
+        before: &'static str,
+        word: &'static str,
+        text: &'static str,
+    ) -> Self {
+        self.typed = Some((before, word, text));
         self
     }
 
@@ -262,9 +313,15 @@ impl Stand {
         let watches =
             self.stops_at.map(|(word, stops)| Watched { word, stops, sender: sender.clone() });
         let out = Sink { breaks: self.breaks, watches, ..Sink::default() };
-        let err = Sink::default();
+        let keyboard = Keyboard::default();
+        let types = self.typed.map(|(_, word, text)| (word, text, keyboard.clone()));
+        if let Some((before, _, _)) = self.typed {
+            keyboard.press(before);
+        }
+        let err = Sink { types, ..Sink::default() };
         let is_silent = self.input.is_none();
         let input: Box<dyn BufRead + Send> = match self.input {
+            Some(_) if self.typed.is_some() => Box::new(BufReader::new(keyboard.clone())),
             Some(text) => Box::new(Cursor::new(text.into_bytes())),
             None => Box::new(BufReader::new(Silence)),
         };
@@ -272,6 +329,7 @@ impl Stand {
             input,
             out: Box::new(out.clone()),
             err: Box::new(err.clone()),
+            forget: Box::new(move || keyboard.forget()),
             facts: self.facts,
         };
         let folder = tempfile::tempdir().unwrap();

@@ -129,4 +129,6 @@ fn input_without_a_prompt_is_wrong_usage() {
     let outcome = Stand::new(FakeRuntime::new()).input("").run(&ARGS);
     assert_eq!(outcome.code, 2, "{outcome:?}");
     assert!(outcome.err.contains("no prompt"), "{}", outcome.err);
+    let made = |call: &Call| matches!(call, Call::Create(_));
+    assert!(!outcome.runtime.calls().iter().any(made), "{outcome:?}");
 }

@@ -151,7 +151,15 @@ impl Session {
                 self.live.asking = Some(pausing);
             }
             Next::GiveUp => {
-                let mut ending = Ending::error(error.kind.code(), error.message);
+                let message = match error.retry_after {
+                    Some(asked) => format!(
+                        "{}; the provider asks to wait {}",
+                        error.message,
+                        stdx::duration(asked)
+                    ),
+                    None => error.message,
+                };
+                let mut ending = Ending::error(error.kind.code(), message);
                 ending.partial = Some((MessageId::new(self.services.fresh_id()), partial));
                 self.apply_sure(Command::End(ending));
                 self.turn_is_over();
