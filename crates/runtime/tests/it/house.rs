@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) model: Arc<FakeModel>,
     /// How often each named effect was had.
     pub(crate) effects: Arc<Mutex<BTreeMap<String, usize>>>,
+    /// Calls that began before the disk knew of them.
+    pub(crate) too_early: Arc<Mutex<Vec<String>>>,
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) running_most: Arc<AtomicUsize>,
     pub(crate) ids: Arc<TestIds>,
@@ -171,6 +173,7 @@ impl Tool for FakeTool {
         let running = self.world.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.world.running_most.fetch_max(running, Ordering::SeqCst);
         *self.world.effects.lock().unwrap().entry(effect.clone()).or_default() += 1;
+        self.look_at_the_disk(context);
         let outcome = match self.spec.name.as_str() {
             "wait" => {
                 context.cancel.cancelled().await;
@@ -184,6 +187,20 @@ impl Tool for FakeTool {
         };
         self.world.running.fetch_sub(1, Ordering::SeqCst);
         Ok(outcome)
+    }
+}
+
+impl FakeTool {
+    /// Notes a call whose answer or start the disk does not have.
+    fn look_at_the_disk(&self, context: &ToolContext) {
+        let id = context.call.as_str();
+        let sessions = self.world.disk.sessions();
+        let rows = sessions.iter().flat_map(|session| self.world.disk.rows(session));
+        let rows: Vec<LogRow> = rows.filter(|row| row.body.contains(id)).collect();
+        let has = |kind| rows.iter().any(|row| row.kind == kind);
+        if !has(EventKind::AssistantMessage) || !has(EventKind::ToolStarted) {
+            self.world.too_early.lock().unwrap().push(id.to_owned());
+        }
     }
 }
 

@@ -47,6 +47,22 @@ async fn a_turn_reads_acts_and_says() {
     assert_eq!(kinds, expected);
 }
 
+/// H4: whenever a call begins, the disk has the answer that asked for it, and its start.
+#[tokio::test(start_paused = true)]
+async fn h4_each_answer_is_durable_before_its_first_call_begins() {
+    let world = World::default();
+    for _ in 0..5 {
+        world.model.push(Script::Call(vec![("look", "a"), ("touch", "b"), ("touch", "c")]));
+    }
+    world.model.push(Script::Say("Done."));
+    let handle = world.process();
+    let id = session(&handle).await;
+    let (done, _) = turn(&handle, &id, "go").await;
+    assert_eq!(done.result.turns, 6);
+    assert_eq!(world.effect_count("b"), 5);
+    assert_eq!(*world.too_early.lock().unwrap(), Vec::<String>::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn r2_five_hundred_calls_run_eight_at_a_time() {
     let world = World::default();
