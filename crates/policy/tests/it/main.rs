@@ -1,5 +1,5 @@
 //! The policy from outside: tables of commands, the matrix of modes, properties.
-#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+#![allow(clippy::unwrap_used, reason = "a shared function that fails fails its test")]
 
 mod corpus;
 mod locks;
