@@ -156,7 +156,10 @@ impl Remote {
         if error.is_connect() && error.is_timeout() {
             format!("connect to {place}: no answer for {}", stdx::duration(CONNECT_TIMEOUT))
         } else if error.is_connect() {
-            format!("connect to {place}: {}", root(&error))
+            // On this machine the cure is in the reader's hands.
+            let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+            let hint = if is_here { "; is the model server running?" } else { "" };
+            format!("connect to {place}: {}{hint}", root(&error))
         } else if error.is_timeout() {
             format!("{place} said nothing for {}", stdx::duration(SILENCE_TIMEOUT))
         } else {
