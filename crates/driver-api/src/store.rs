@@ -222,10 +222,13 @@ pub trait Store: Send + Sync + Debug {
         limit: usize,
     ) -> Result<Vec<LogRow>, StoreError>;
 
-    /// Cuts a damaged tail: removes every row after `last`. Only the owner may.
+    /// Cuts a damaged tail: removes every row after `last`. Only the owner may. A store that keeps
+    /// files keeps what could still be read of the rows in one, at most 64 MiB, before it removes
+    /// them.
     ///
     /// # Errors
-    /// [`StoreError::Stale`].
+    /// [`StoreError::Stale`]; [`StoreError::Fault`] when they cannot be kept: then nothing is
+    /// removed.
     async fn truncate(&self, lease: &Lease, last: Seq) -> Result<(), StoreError>;
 
     /// Returns the newest snapshot, or none; a damaged one counts as none.
