@@ -3,6 +3,8 @@
 //! Recorded events carry a dense `seq`; deltas (`text_delta`, `thinking_delta`, `tool_progress`)
 //! carry none, and the recorded event that ends them holds the whole.
 
+mod answer;
+mod checkpoint;
 mod compaction;
 mod interaction;
 mod session;
@@ -13,13 +15,16 @@ mod turn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use compaction::Compacted;
+pub use answer::{Answer, Persist, WORDS_BYTES_MAX};
+pub use checkpoint::{ChangesRecorded, Checkpoint, CheckpointMade, RewindScope, Rewound};
+pub use compaction::{Compacted, CompactionUndone};
 pub use interaction::{
-    Answer, DecidedBy, InteractionKind, Outcome, PermissionRequest, RequestResolved,
+    DecidedBy, InteractionKind, Outcome, PauseKind, PermissionRequest, PlanRequest, QuestionOption,
+    QuestionRequest, RequestResolved,
 };
 pub use session::{
-    ContextSet, ModeChanged, ModelChanged, Notice, NoticeLevel, SessionClosed, SessionEnd,
-    SessionStart, SessionUpdated,
+    ContextAdded, ContextSet, ModeChanged, ModelChanged, Notice, NoticeLevel, SessionClosed,
+    SessionEnd, SessionStart, SessionUpdated,
 };
 pub use text::{AssistantMessage, Retry, TextDelta, ThinkingDelta};
 pub use tool::{
@@ -138,6 +143,8 @@ events! {
     SessionStart(SessionStart) = "session_start" Public;
     /// What the model is told before the transcript.
     ContextSet(ContextSet) = "context_set" Internal;
+    /// The model is told something that no person said.
+    ContextAdded(ContextAdded) = "context_added" Internal;
     /// A step begins: one model call.
     TurnStart(TurnStart) = "turn_start" Public;
     /// Live text.
@@ -160,6 +167,14 @@ events! {
     Retry(Retry) = "retry" Public;
     /// Older messages were summarised.
     Compacted(Compacted) = "compacted" Public;
+    /// The newest compaction was taken back.
+    CompactionUndone(CompactionUndone) = "compaction_undone" Internal;
+    /// The files were captured before a turn's first change.
+    CheckpointMade(CheckpointMade) = "checkpoint" Public;
+    /// What a turn left of the files.
+    ChangesRecorded(ChangesRecorded) = "changes_recorded" Internal;
+    /// Somebody went back.
+    Rewound(Rewound) = "rewound" Internal;
     /// What one model call used.
     Usage(UsageEvent) = "usage" Public;
     /// Something a person should know.
@@ -170,6 +185,10 @@ events! {
     ModelChanged(ModelChanged) = "model_changed" Public;
     /// A call waits for a person.
     PermissionRequest(PermissionRequest) = "permission_request" Public;
+    /// A question waits for a person.
+    QuestionRequest(QuestionRequest) = "question_request" Public;
+    /// A plan waits for approval.
+    PlanRequest(PlanRequest) = "plan_request" Public;
     /// An interaction was decided.
     RequestResolved(RequestResolved) = "request_resolved" Public;
     /// A prompt waits for its turn.
@@ -196,4 +215,10 @@ pub struct UsageEvent {
     /// The price in US dollars; absent where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the call was for, where it was no step of the turn: `compaction`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
 }

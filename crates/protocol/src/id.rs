@@ -23,6 +23,14 @@ stdx::id_type!(
     /// An interaction that waits for an answer.
     RequestId
 );
+stdx::id_type!(
+    /// A point that a session can go back to: before one of its prompts.
+    CheckpointId
+);
+stdx::id_type!(
+    /// A captured tree of files: the hash of its manifest.
+    TreeId
+);
 
 /// The 32 letters of core ids: Crockford's alphabet in lower case, without i, l, o, u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

@@ -7,6 +7,7 @@
 
 mod block;
 pub mod event;
+mod finding;
 mod id;
 mod message;
 mod mode;
@@ -17,8 +18,10 @@ mod usage;
 
 pub use block::{Block, Image, Signed, Wire};
 pub use event::{Event, EventBody, EventKind};
+pub use finding::Finding;
 pub use id::{
-    FrameId, Life, MessageId, PromptId, RequestId, Seq, SessionId, ToolCallId, encode_id,
+    CheckpointId, FrameId, Life, MessageId, PromptId, RequestId, Seq, SessionId, ToolCallId,
+    TreeId, encode_id,
 };
 pub use message::{Message, Role};
 pub use mode::Mode;

@@ -45,6 +45,8 @@ pub enum RefusalCode {
     RequestNotFound,
     /// The interaction was decided before.
     RequestResolved,
+    /// No such point to go back to, or its files are not kept any more.
+    CheckpointNotFound,
     /// Too many prompts wait.
     QueueFull,
     /// Policy locks the setting.
@@ -69,6 +71,7 @@ impl RefusalCode {
             RefusalCode::OwnedElsewhere => "owned_elsewhere",
             RefusalCode::RequestNotFound => "request_not_found",
             RefusalCode::RequestResolved => "request_resolved",
+            RefusalCode::CheckpointNotFound => "checkpoint_not_found",
             RefusalCode::QueueFull => "queue_full",
             RefusalCode::LockedByPolicy => "locked_by_policy",
             RefusalCode::ModelNotAllowed => "model_not_allowed",

@@ -34,6 +34,19 @@ pub struct ContextSet {
     pub system: String,
 }
 
+/// The model is told something that no person said: the words of a hook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextAdded {
+    /// Where it comes from, for example `hook Stop`.
+    pub source: String,
+    /// What the model reads.
+    pub text: String,
+    /// Whether the turn, which was about to end, goes on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
+}
+
 /// The mode changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -42,6 +42,9 @@ pub struct PromptStarted {
     /// The limit of steps of this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
+    /// The slash command that the prompt is; the runtime obeys it and no model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// What came of a turn.
