@@ -6,25 +6,37 @@
 //! **Never** decides: a driver sees no session state and no policy.
 #![deny(missing_docs)]
 
+mod checkpoint;
+mod checks;
 mod clock;
 mod fault;
+mod hooks;
 mod model;
+mod rule_book;
 mod store;
 mod tool;
 mod workspace;
 
+pub use checkpoint::{
+    Captured, ChangeKind, ChangeSet, CheckpointError, Checkpoints, Kept, PathChange, Restore,
+    Restored,
+};
+pub use checks::{Checks, PendingChange};
 pub use clock::{Clock, Ids, SystemClock, SystemIds};
 pub use fault::Fault;
+pub use hooks::{Happening, HookAnswer, HookPlace, HookVote, HookedCall, Hooks, Moment, NoHooks};
 pub use model::{
     Delta, Effort, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
     Models, Price, ToolSpec,
 };
+pub use rule_book::RuleBook;
 pub use store::{
-    Appended, Lease, ListFilter, LogRow, NewSession, Owner, SessionHead, SessionRow, SessionState,
-    Snapshot, Store, StoreError,
+    Appended, LETTER_BYTES_MAX, LETTER_ID_BYTES_MAX, LETTERS_MAX, Lease, Letter, ListFilter,
+    LogRow, NewSession, Owner, SessionHead, SessionRow, SessionState, Snapshot, Store, StoreError,
 };
 pub use tool::{
-    Access, CallFacts, PathFact, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+    Access, Asks, CallFacts, PathFact, Progress, Tool, ToolContext, ToolError, ToolHost,
+    ToolOutcome,
 };
 pub use workspace::{
     Contents, EntryKind, Exit, ExitStatus, FileStat, Located, Output, Process, Spawn, Workspace,

@@ -164,6 +164,23 @@ pub struct Snapshot {
     pub bytes: Vec<u8>,
 }
 
+/// The most letters that wait for one session: answers and wishes of people, who have few at a
+/// time.
+pub const LETTERS_MAX: usize = 64;
+/// The most bytes of one letter's body.
+pub const LETTER_BYTES_MAX: usize = 64 << 10;
+/// The most bytes of one letter's id.
+pub const LETTER_ID_BYTES_MAX: usize = 200;
+
+/// Words for the owner of a session from a process that does not own it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// Its id, unique within the session; at most 200 bytes.
+    pub id: String,
+    /// What it says, as JSON; at most 64 KiB.
+    pub body: String,
+}
+
 /// What an append did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -254,6 +271,40 @@ pub trait Store: Send + Sync + Debug {
     /// # Errors
     /// [`StoreError::Fault`].
     async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError>;
+
+    /// Reads the rows of one kind over all sessions, recorded at or after `since`, oldest first;
+    /// at most `limit`. To read on, ask again from the last row's instant and leave out what was
+    /// read.
+    ///
+    /// # Errors
+    /// [`StoreError::Fault`].
+    async fn rows_of(
+        &self,
+        kind: EventKind,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, LogRow)>, StoreError>;
+
+    /// Leaves a letter for whoever owns a session, durably. At most [`LETTERS_MAX`] wait for one
+    /// session. A letter that waits already may be left once more, which changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Fault`] when too many wait, when it is too large,
+    /// or when another of its id waits.
+    async fn post(&self, session: &SessionId, letter: Letter) -> Result<(), StoreError>;
+
+    /// Returns the letters that wait for a session, oldest first. Only the owner may.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`].
+    async fn letters(&self, lease: &Lease) -> Result<Vec<Letter>, StoreError>;
+
+    /// Throws a letter away that was read and acted on; one that is not there is fine. Only the
+    /// owner may.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`].
+    async fn drop_letter(&self, lease: &Lease, id: &str) -> Result<(), StoreError>;
 
     /// Erases a session, its log, snapshots and files. Only the owner may.
     ///

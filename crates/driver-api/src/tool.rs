@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::event::{Display, FileStamp, OutputStream};
+use protocol::event::{Display, FileStamp, OutputStream, QuestionOption};
 use protocol::{Block, Effect, ToolCallId};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -91,6 +91,27 @@ pub struct ToolContext {
     pub images: bool,
 }
 
+/// What a call asks of a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// A question with options.
+    Question {
+        /// The question.
+        question: String,
+        /// The options.
+        options: Vec<QuestionOption>,
+        /// Whether several may be chosen.
+        multi_select: bool,
+        /// Whether words of one's own are an answer too.
+        allow_other: bool,
+    },
+    /// A plan to approve, in Markdown. Approval ends plan mode.
+    Plan {
+        /// The plan.
+        plan: String,
+    },
+}
+
 /// What a call brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOutcome {
@@ -150,6 +171,28 @@ pub trait Tool: Send + Sync + Debug {
         input: &Map<String, Value>,
         workspace: &dyn Workspace,
     ) -> Result<CallFacts, ToolError>;
+
+    /// Says what a call will change, as a unified diff of at most 64 KiB, before it runs: for
+    /// people who are asked and for checks. Changes nothing. None where it cannot be told.
+    async fn preview(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        workspace: &dyn Workspace,
+    ) -> Option<String> {
+        let _ = (input, facts, workspace);
+        None
+    }
+
+    /// Returns what a person is asked in place of running the call: the call is then an
+    /// interaction, its answer is its result, and [`Tool::run`] is never called.
+    ///
+    /// # Errors
+    /// [`ToolError::Invalid`] for arguments that the schema cannot rule out.
+    fn asks(&self, input: &Map<String, Value>) -> Result<Option<Asks>, ToolError> {
+        let _ = input;
+        Ok(None)
+    }
 
     /// Runs a call that the gate let through. `facts` are those that the gate judged: the tool
     /// uses their paths, not the arguments'. Returns soon after `cancel`.

@@ -106,6 +106,14 @@ pub struct Spawn {
     pub cwd: PathBuf,
     /// Variables to set on top of the workspace's own; a value `None` removes one.
     pub env: Vec<(String, Option<String>)>,
+    /// What it reads on standard input, then the end of it; at most [`Spawn::STDIN_MAX`] bytes.
+    pub stdin: Vec<u8>,
+}
+
+impl Spawn {
+    /// How many bytes a process may be given on standard input: they are held in memory on their
+    /// whole way, so that more belongs into a file.
+    pub const STDIN_MAX: usize = 4 << 20;
 }
 
 /// A piece of a process's output.
@@ -188,17 +196,35 @@ pub trait Workspace: Send + Sync + Debug {
     /// As [`Workspace::read`]; nothing is changed then and no temporary file is left.
     async fn write(&self, file: &Located, bytes: &[u8]) -> Result<FileStat, WorkspaceError>;
 
+    /// Writes a file as [`Workspace::write`] does; a file that was not there gets the permission
+    /// bits `mode` (`0o777` at most, whatever the process's mask), an existing one keeps its own.
+    ///
+    /// A workspace that cannot set bits writes the file with its usual ones.
+    ///
+    /// # Errors
+    /// As [`Workspace::write`].
+    async fn write_with_mode(
+        &self,
+        file: &Located,
+        bytes: &[u8],
+        mode: u32,
+    ) -> Result<FileStat, WorkspaceError> {
+        let _ = mode;
+        self.write(file, bytes).await
+    }
+
     /// Removes a file.
     ///
     /// # Errors
     /// As [`Workspace::read`].
     async fn remove(&self, file: &Located) -> Result<(), WorkspaceError>;
 
-    /// Starts a process in a tree of its own, with nothing on standard input. Output goes to
+    /// Starts a process in a tree of its own. Output goes to
     /// `output` piece by piece; a full queue makes the process wait.
     ///
     /// # Errors
-    /// [`WorkspaceError::NotFound`] for a missing program or folder.
+    /// [`WorkspaceError::NotFound`] for a missing program or folder, [`WorkspaceError::TooLarge`]
+    /// for more standard input than [`Spawn::STDIN_MAX`].
     async fn spawn(
         &self,
         spawn: Spawn,

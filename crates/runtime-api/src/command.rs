@@ -1,7 +1,9 @@
 //! What one may ask, as values.
 
 use driver_api::{LogRow, SessionState};
-use protocol::{Image, Mode, PromptId, SessionId, Timestamp, Usage};
+use protocol::{
+    CheckpointId, EventBody, Image, MessageId, Mode, PromptId, Seq, SessionId, Timestamp, Usage,
+};
 
 /// Limits of a session's turns.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,11 +12,51 @@ pub struct Limits {
     pub max_turns: u32,
     /// How long a model call is retried, in milliseconds.
     pub retry_budget_ms: u64,
+    /// How long a turn may take, in milliseconds, waiting for people not counted; 0 means no
+    /// limit.
+    pub turn_ms: u64,
+    /// Money and tokens.
+    pub budget: Budget,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_turns: 200, retry_budget_ms: 120_000 }
+        Self { max_turns: 200, retry_budget_ms: 120_000, turn_ms: 0, budget: Budget::default() }
+    }
+}
+
+/// What may be spent. Nothing is limited where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    /// Of one turn.
+    pub turn: Allowance,
+    /// Of the whole session.
+    pub session: Allowance,
+    /// Of all sessions of this store together, from midnight UTC on.
+    pub day: Allowance,
+}
+
+/// A limit of money and tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Allowance {
+    /// US dollars. Binds only models whose price is known; another is refused where it is set.
+    pub usd: Option<f64>,
+    /// Tokens: what models read, caches included, and write.
+    pub tokens: Option<u64>,
+}
+
+/// When conversations are summarised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionSettings {
+    /// Whether by itself.
+    pub is_automatic: bool,
+    /// At which share of the model's window, in percent: 20 to 95.
+    pub at_percent: u8,
+}
+
+impl Default for CompactionSettings {
+    fn default() -> Self {
+        Self { is_automatic: true, at_percent: 80 }
     }
 }
 
@@ -33,6 +75,14 @@ pub struct AgentSettings {
     pub limits: Limits,
     /// Whether somebody answers interactions. Without, what must be asked for is denied at once.
     pub is_attended: bool,
+    /// After how long an unanswered interaction is decided against, in milliseconds; 0 means
+    /// never.
+    pub interaction_timeout_ms: u64,
+    /// Whether a turn that a crash cut is carried on when the session is opened; else it ends
+    /// with reason `interrupted`.
+    pub carries_on: bool,
+    /// When the conversation is summarised.
+    pub compaction: CompactionSettings,
 }
 
 /// A session to create.
@@ -122,6 +172,113 @@ pub struct SessionInfo {
     pub last_seq: u64,
     /// The process that owns it, if another living one does.
     pub owner_pid: Option<u32>,
+    /// Tokens of the transcript as far as they are known; zero where only the list was read.
+    pub context_tokens: u64,
+    /// Tokens that the model reads at most, where that is known.
+    pub context_window: Option<u64>,
+}
+
+impl SessionInfo {
+    /// Returns how full the model's window is, in percent: 0 to 100, none where it is not known.
+    pub fn context_percent(&self) -> Option<u8> {
+        let window = self.context_window.filter(|window| *window > 0)?;
+        let percent = u128::from(self.context_tokens) * 100 / u128::from(window);
+        Some(u8::try_from(percent.min(100)).unwrap_or(100))
+    }
+}
+
+/// An interaction that waits, wherever its session is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// The session.
+    pub session: SessionId,
+    /// Its working folder.
+    pub cwd: String,
+    /// Its title.
+    pub title: Option<String>,
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// The living process that owns the session, if one does.
+    pub owner_pid: Option<u32>,
+    /// The request: a permission, question or plan request.
+    pub request: EventBody,
+}
+
+/// A point that a session can go back to, as one sees it from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointInfo {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Where the prompt after it begins in the log: what lies before is what a copy at this point
+    /// holds.
+    pub seq: Seq,
+    /// When the prompt after it began.
+    pub created_at: Timestamp,
+    /// The message of that prompt.
+    pub message_id: MessageId,
+    /// The first line of that prompt.
+    pub label: String,
+    /// How many paths its turn changed.
+    pub files: u64,
+    /// Whether its files were captured, so that they can be brought back.
+    pub has_files: bool,
+    /// Whether what its turn did to the files was taken back.
+    pub is_undone: bool,
+    /// Whether the model reads of it no more.
+    pub is_cut: bool,
+}
+
+/// What went back, or would.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WentBack {
+    /// The point gone back to; none when there was nothing to undo.
+    pub point: Option<CheckpointId>,
+    /// The paths that hold their older state again, with a mark before each: `+` it is there
+    /// again, `-` it is gone again, `~` its older contents are back.
+    pub changed: Vec<(char, String)>,
+    /// The paths that were left as they are, with the reason.
+    pub kept: Vec<(String, String)>,
+    /// What cannot be brought back at all, one sentence each.
+    pub beyond: Vec<String>,
+    /// How many messages the model reads no more.
+    pub messages_removed: u64,
+}
+
+/// How to go back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GoBack {
+    /// Whether paths that hold something else than the turn left are brought back as well.
+    pub is_forced: bool,
+    /// Whether to look only.
+    pub is_dry: bool,
+}
+
+/// A slash command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlashCommand {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it does, in one line.
+    pub description: String,
+    /// What may follow it.
+    pub argument_hint: Option<String>,
+    /// Where it comes from: `builtin`.
+    pub source: &'static str,
+}
+
+/// What one model call used, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spent {
+    /// The session.
+    pub session: SessionId,
+    /// When.
+    pub at: Timestamp,
+    /// The model; none in logs of older versions.
+    pub model: Option<String>,
+    /// The tokens.
+    pub usage: Usage,
+    /// The price in US dollars, where it is known.
+    pub cost_usd: Option<f64>,
 }
 
 /// A session as a file holds it.

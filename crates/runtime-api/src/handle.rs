@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::Fault;
-use protocol::event::Answer;
-use protocol::{Message, Mode, Refusal, RequestId, Seq, SessionId};
+use protocol::event::{Answer, RewindScope};
+use protocol::{CheckpointId, Message, Mode, Refusal, RequestId, Seq, SessionId, Timestamp};
 
 use crate::{
-    AgentSettings, CreateSession, ExportedSession, Overflow, Position, Prompt, PromptAccepted,
-    SessionFilter, SessionInfo, Subscription,
+    AgentSettings, CreateSession, ExportedSession, GoBack, Overflow, Pending, PointInfo, Position,
+    Prompt, PromptAccepted, SessionFilter, SessionInfo, SlashCommand, Spent, Subscription,
+    WentBack,
 };
 
 /// An answer other than yes: an expected no, or our own failure.
@@ -56,7 +57,7 @@ pub trait Runtime: Send + Sync + Debug {
     async fn create(&self, session: CreateSession) -> Result<SessionInfo, Error>;
 
     /// Opens a stored session here: takes ownership and mends what a crash left. A turn that was
-    /// cut ends with reason `interrupted`.
+    /// cut ends with reason `interrupted`, or is carried on where `agent.carries_on` says so.
     ///
     /// # Errors
     /// `session_not_found`, `owned_elsewhere`.
@@ -80,10 +81,13 @@ pub trait Runtime: Send + Sync + Debug {
     /// `session_not_found`.
     async fn interrupt(&self, session: &SessionId, clear_queue: bool) -> Result<bool, Error>;
 
-    /// Decides an interaction.
+    /// Decides an interaction. Where another living process owns the session, the answer is left
+    /// for it, and this waits until it was taken, at most ten seconds.
     ///
     /// # Errors
-    /// `request_not_found`, `request_resolved`, `invalid` (rule).
+    /// `request_not_found`, `request_resolved`, `invalid` (rule, kind of answer, option),
+    /// `locked_by_policy` (mode of a plan, rules beyond the session), `owned_elsewhere` (its owner
+    /// did not take the answer).
     async fn answer(
         &self,
         session: &SessionId,
@@ -150,6 +154,49 @@ pub trait Runtime: Send + Sync + Debug {
     /// # Errors
     /// `invalid` when the log does not fold.
     async fn import(&self, session: ExportedSession) -> Result<SessionInfo, Error>;
+
+    /// Lists the interactions that wait, of one session or of all, oldest first.
+    ///
+    /// # Errors
+    /// `session_not_found`.
+    async fn pending(&self, session: Option<&SessionId>) -> Result<Vec<Pending>, Error>;
+
+    /// Lists the points that a session can go back to, oldest first.
+    ///
+    /// # Errors
+    /// `session_not_found`.
+    async fn points(&self, session: &SessionId) -> Result<Vec<PointInfo>, Error>;
+
+    /// Takes back what the newest turn did to the files that was not taken back yet.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_busy`, `checkpoint_not_found` (its trees are not kept any
+    /// more).
+    async fn undo(&self, session: &SessionId, how: GoBack) -> Result<WentBack, Error>;
+
+    /// Goes back to a point: the conversation, the files, or both as they were before its prompt.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_busy`, `checkpoint_not_found`.
+    async fn rewind(
+        &self,
+        session: &SessionId,
+        point: &CheckpointId,
+        scope: RewindScope,
+        how: GoBack,
+    ) -> Result<WentBack, Error>;
+
+    /// Lists the slash commands that prompts may be.
+    ///
+    /// # Errors
+    /// `session_not_found`.
+    async fn commands(&self, session: &SessionId) -> Result<Vec<SlashCommand>, Error>;
+
+    /// Returns what model calls of all sessions used since an instant, oldest first.
+    ///
+    /// # Errors
+    /// None but faults.
+    async fn spent(&self, since: Timestamp) -> Result<Vec<Spent>, Error>;
 
     /// Copies a stored session, up to and with `until` where given, under a new id.
     ///

@@ -10,8 +10,9 @@ mod handle;
 mod subscription;
 
 pub use command::{
-    AgentSettings, CreateSession, ExportedSession, Limits, Prompt, PromptAccepted, PromptPart,
-    SessionFilter, SessionInfo,
+    AgentSettings, Allowance, Budget, CompactionSettings, CreateSession, ExportedSession, GoBack,
+    Limits, Pending, PointInfo, Prompt, PromptAccepted, PromptPart, SessionFilter, SessionInfo,
+    SlashCommand, Spent, WentBack,
 };
 // What lists and exports show, so that doors need not name the second waist.
 pub use driver_api::{Fault, LogRow, SessionState};
