@@ -82,11 +82,20 @@ async fn single(folder: &Path) {
     let start = Instant::now();
     let lease = store.create(session("single")).await.unwrap();
     println!("{:<44} {:>11.3} ms", "first create", ms(start));
-    for (what, count) in [("append of 4 rows of 500 B", 4), ("append of 1 row", 1)] {
+    let usage = |mut rows: Vec<LogRow>| {
+        rows.iter_mut().take(1).for_each(|row| row.kind = EventKind::Usage);
+        rows
+    };
+    for (what, count, is_usage) in [
+        ("append of 4 rows of 500 B", 4, false),
+        ("append of 4 rows, one of them of usage", 4, true),
+        ("append of 1 row", 1, false),
+    ] {
         let mut next = store.get(&lease.session).await.unwrap().last_seq.0 + 1;
         let mut times = Vec::new();
         for _ in 0..400 {
             let batch = rows(next, count);
+            let batch = if is_usage { usage(batch) } else { batch };
             next += count;
             let start = Instant::now();
             store.append(&lease, batch, None).await.unwrap();
@@ -94,6 +103,9 @@ async fn single(folder: &Path) {
         }
         show(what, times);
     }
+    let start = Instant::now();
+    let found = store.rows_of(EventKind::Usage, Timestamp(0), 1000).await.unwrap().len();
+    println!("{:<44} {:>11.3} ms ({found} rows)", "usage of all sessions", ms(start));
     let mut times = Vec::new();
     for _ in 0..50 {
         let start = Instant::now();

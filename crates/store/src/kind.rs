@@ -67,6 +67,13 @@ fn code(kind: EventKind) -> u8 {
         EventKind::SessionClosed => 23,
         EventKind::Done => 24,
         EventKind::ContextSet => 25,
+        EventKind::ContextAdded => 26,
+        EventKind::CompactionUndone => 27,
+        EventKind::CheckpointMade => 28,
+        EventKind::ChangesRecorded => 29,
+        EventKind::Rewound => 30,
+        EventKind::QuestionRequest => 31,
+        EventKind::PlanRequest => 32,
     }
 }
 
@@ -75,6 +82,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// The schema and a statement of `read.rs` name these numbers.
+    #[test]
+    fn the_kind_with_an_index_of_its_own_keeps_its_numbers() {
+        let codes = [false, true].map(|in_file| KindCode::new(EventKind::Usage, in_file).get());
+        assert_eq!(codes, [13, 141]);
+    }
 
     #[test]
     fn every_kind_has_a_number_of_its_own_and_comes_back() {

@@ -71,6 +71,17 @@ pub(crate) fn snapshot_sum(key: i64, seq: i64, version: i64, bytes: &[u8]) -> i6
     stored(digest.finalize())
 }
 
+/// Returns the sum of a letter.
+pub(crate) fn letter_sum(key: i64, id: &str, body: &str) -> i64 {
+    let mut digest = CRC.digest();
+    digest.update(&key.to_le_bytes());
+    digest.update(id.as_bytes());
+    // No text holds this byte, so that the border between the two is part of the sum.
+    digest.update(&[0xff]);
+    digest.update(body.as_bytes());
+    stored(digest.finalize())
+}
+
 /// Sums are stored with a sign, because SQLite keeps such numbers in four bytes.
 fn stored(sum: u32) -> i64 {
     i64::from(sum.cast_signed())
@@ -95,6 +106,13 @@ mod tests {
             row_sum(event_id(1, 2), kind, 3, FrameId(5), "body"),
             row_sum(event_id(1, 2), kind, 3, FrameId(4), "bodY"),
         ];
+        assert!(others.iter().all(|other| *other != sum));
+    }
+
+    #[test]
+    fn every_part_of_a_letter_changes_the_sum() {
+        let sum = letter_sum(1, "ab", "c");
+        let others = [letter_sum(2, "ab", "c"), letter_sum(1, "a", "bc"), letter_sum(1, "ab", "d")];
         assert!(others.iter().all(|other| *other != sum));
     }
 

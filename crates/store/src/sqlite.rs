@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::{
-    Appended, Fault, Lease, ListFilter, LogRow, NewSession, SessionHead, SessionRow, Snapshot,
-    Store, StoreError,
+    Appended, Fault, LETTER_BYTES_MAX, LETTER_ID_BYTES_MAX, Lease, Letter, ListFilter, LogRow,
+    NewSession, SessionHead, SessionRow, Snapshot, Store, StoreError,
 };
-use protocol::{Seq, SessionId};
+use protocol::{EventKind, Seq, SessionId, Timestamp};
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
@@ -241,6 +241,35 @@ impl Store for SqliteStore {
 
     async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError> {
         self.readers().list(filter).await
+    }
+
+    async fn rows_of(
+        &self,
+        kind: EventKind,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, LogRow)>, StoreError> {
+        self.readers().rows_of(kind, since, limit).await
+    }
+
+    async fn post(&self, session: &SessionId, letter: Letter) -> Result<(), StoreError> {
+        let size = letter.body.len();
+        if size > LETTER_BYTES_MAX || letter.id.len() > LETTER_ID_BYTES_MAX {
+            return Err(StoreError::Fault(Fault::new(format!(
+                "post a letter to {session}: its body has {size} bytes and its id {}, at most \
+                 {LETTER_BYTES_MAX} and {LETTER_ID_BYTES_MAX} are taken",
+                letter.id.len()
+            ))));
+        }
+        self.ask(Work::Post(session.clone(), letter)).await.map(|_| ())
+    }
+
+    async fn letters(&self, lease: &Lease) -> Result<Vec<Letter>, StoreError> {
+        self.readers().letters(lease).await
+    }
+
+    async fn drop_letter(&self, lease: &Lease, id: &str) -> Result<(), StoreError> {
+        self.ask(Work::DropLetter(lease.clone(), id.to_owned())).await.map(|_| ())
     }
 
     async fn remove(&self, lease: &Lease) -> Result<(), StoreError> {

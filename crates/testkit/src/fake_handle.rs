@@ -7,14 +7,15 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use protocol::event::{Answer, ModeChanged, ModelChanged, SessionStart};
+use protocol::event::{Answer, ModeChanged, ModelChanged, RewindScope, SessionStart};
 use protocol::{
-    Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode, RequestId, Seq,
-    SessionId, Timestamp, Usage,
+    CheckpointId, Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode,
+    RequestId, Seq, SessionId, Timestamp, Usage,
 };
 use runtime_api::{
-    AgentSettings, CreateSession, Delivery, Error, ExportedSession, LogRow, Overflow, Position,
-    Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo, Subscription,
+    AgentSettings, CreateSession, Delivery, Error, ExportedSession, GoBack, LogRow, Overflow,
+    Pending, PointInfo, Position, Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo,
+    SlashCommand, Spent, Subscription, WentBack,
 };
 use tokio::sync::mpsc;
 
@@ -48,6 +49,10 @@ pub enum Call {
     Import(ExportedSession),
     /// `fork`.
     Fork(SessionId, Option<Seq>),
+    /// `undo`.
+    Undo(SessionId, GoBack),
+    /// `rewind`.
+    Rewind(CheckpointId, RewindScope, GoBack),
     /// `remove`.
     Remove(SessionId),
     /// `shutdown`.
@@ -84,6 +89,11 @@ struct State {
     log: Vec<Event>,
     messages: Vec<Message>,
     exported: Vec<LogRow>,
+    pending: Vec<Pending>,
+    points: Vec<PointInfo>,
+    went_back: WentBack,
+    commands: Vec<SlashCommand>,
+    spent: Vec<Spent>,
     subscribers: Vec<(SessionId, mpsc::Sender<Delivery>)>,
     refusals: VecDeque<(&'static str, Refusal)>,
     seq: u64,
@@ -107,6 +117,14 @@ impl FakeRuntime {
         self
     }
 
+    /// Sets how a turn goes on that was left waiting: what plays before any prompt, as when a
+    /// session is carried on.
+    #[must_use]
+    pub fn waiting(self, plays: Vec<Play>) -> Self {
+        self.state().playing.extend(plays);
+        self
+    }
+
     /// Adds a stored session.
     #[must_use]
     pub fn session(self, info: SessionInfo) -> Self {
@@ -125,6 +143,36 @@ impl FakeRuntime {
     #[must_use]
     pub fn rows(self, rows: Vec<LogRow>) -> Self {
         self.state().exported = rows;
+        self
+    }
+
+    /// Sets the interactions that wait.
+    #[must_use]
+    pub fn pending(self, pending: Vec<Pending>) -> Self {
+        self.state().pending = pending;
+        self
+    }
+
+    /// Sets the points that every session can go back to, and what going back brings.
+    #[must_use]
+    pub fn points(self, points: Vec<PointInfo>, went_back: WentBack) -> Self {
+        let mut state = self.state();
+        (state.points, state.went_back) = (points, went_back);
+        drop(state);
+        self
+    }
+
+    /// Sets the slash commands.
+    #[must_use]
+    pub fn commands(self, commands: Vec<SlashCommand>) -> Self {
+        self.state().commands = commands;
+        self
+    }
+
+    /// Sets what model calls used.
+    #[must_use]
+    pub fn spent(self, spent: Vec<Spent>) -> Self {
+        self.state().spent = spent;
         self
     }
 
@@ -161,6 +209,18 @@ pub fn session_info(id: &str, cwd: &str) -> SessionInfo {
         updated_at: START.plus_ms(60_000),
         last_seq: 12,
         owner_pid: None,
+        context_tokens: 0,
+        context_window: None,
+    }
+}
+
+/// Returns the id of a request.
+fn request_id(body: &EventBody) -> Option<&RequestId> {
+    match body {
+        EventBody::PermissionRequest(request) => Some(&request.request_id),
+        EventBody::QuestionRequest(request) => Some(&request.request_id),
+        EventBody::PlanRequest(request) => Some(&request.request_id),
+        _ => None,
     }
 }
 
@@ -293,6 +353,10 @@ impl Runtime for FakeRuntime {
             state.advance(session);
             return Ok(());
         }
+        if state.pending.iter().any(|it| request_id(&it.request) == Some(request)) {
+            state.pending.retain(|it| request_id(&it.request) != Some(request));
+            return Ok(());
+        }
         let text = format!("no open request {request}");
         Err(Refusal::new(RefusalCode::RequestNotFound, text).into())
     }
@@ -386,6 +450,53 @@ impl Runtime for FakeRuntime {
         let mut state = self.state();
         state.enter("fork", Some(Call::Fork(session.clone(), until)))?;
         Ok(SessionInfo { id: SessionId::new("forked"), ..state.find(session)? })
+    }
+
+    async fn pending(&self, session: Option<&SessionId>) -> Result<Vec<Pending>, Error> {
+        let mut state = self.state();
+        state.enter("pending", None)?;
+        let is_wanted = |it: &&Pending| session.is_none_or(|wanted| it.session == *wanted);
+        Ok(state.pending.iter().filter(is_wanted).cloned().collect())
+    }
+
+    async fn points(&self, session: &SessionId) -> Result<Vec<PointInfo>, Error> {
+        let mut state = self.state();
+        state.enter("points", None)?;
+        state.find(session)?;
+        Ok(state.points.clone())
+    }
+
+    async fn undo(&self, session: &SessionId, how: GoBack) -> Result<WentBack, Error> {
+        let mut state = self.state();
+        state.enter("undo", Some(Call::Undo(session.clone(), how)))?;
+        state.find(session)?;
+        Ok(state.went_back.clone())
+    }
+
+    async fn rewind(
+        &self,
+        session: &SessionId,
+        point: &CheckpointId,
+        scope: RewindScope,
+        how: GoBack,
+    ) -> Result<WentBack, Error> {
+        let mut state = self.state();
+        state.enter("rewind", Some(Call::Rewind(point.clone(), scope, how)))?;
+        state.find(session)?;
+        Ok(state.went_back.clone())
+    }
+
+    async fn commands(&self, session: &SessionId) -> Result<Vec<SlashCommand>, Error> {
+        let mut state = self.state();
+        state.enter("commands", None)?;
+        state.find(session)?;
+        Ok(state.commands.clone())
+    }
+
+    async fn spent(&self, since: Timestamp) -> Result<Vec<Spent>, Error> {
+        let mut state = self.state();
+        state.enter("spent", None)?;
+        Ok(state.spent.iter().filter(|it| it.at >= since).cloned().collect())
     }
 
     async fn remove(&self, session: &SessionId) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! **Knows** `protocol`, `driver-api`, `runtime-api`.
 //! **Never** is part of the product, and never names the engine or a door.
 
+pub mod checkpoint_suite;
 pub mod clock;
 pub mod fake_handle;
 pub mod memory_store;

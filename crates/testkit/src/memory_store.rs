@@ -8,17 +8,21 @@
 //! let second = disk.process();          // finds what the first had written
 //! ```
 
+mod session;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use driver_api::{
-    Appended, Fault, Lease, ListFilter, LogRow, NewSession, Owner, SessionHead, SessionRow,
+    Appended, Fault, Lease, Letter, ListFilter, LogRow, NewSession, Owner, SessionHead, SessionRow,
     Snapshot, Store, StoreError,
 };
-use protocol::{Seq, SessionId, Timestamp};
+use protocol::{EventKind, Seq, SessionId, Timestamp};
 use tokio::sync::watch;
+
+use session::Session;
 
 /// How many sessions a list has where the filter does not say, and how many at most.
 const LIST_LEN: usize = 100;
@@ -67,20 +71,6 @@ enum Life {
     Presumed,
     /// It was killed: calls never return.
     Dead,
-}
-
-struct Session {
-    number: u64,
-    cwd: String,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    head: SessionHead,
-    rows: Vec<LogRow>,
-    /// Kept beside the rows, so that damage to them shows.
-    last_seq: Seq,
-    snapshot: Option<Snapshot>,
-    generation: u64,
-    owner: Option<u32>,
 }
 
 impl std::fmt::Debug for MemoryDisk {
@@ -259,25 +249,6 @@ impl State {
     }
 }
 
-impl Session {
-    fn push(&mut self, id: &SessionId, rows: Vec<LogRow>) -> Result<(), StoreError> {
-        let mut expected = self.last_seq;
-        for row in &rows {
-            expected = expected.next();
-            if row.seq != expected {
-                return Err(StoreError::Fault(Fault::new(format!(
-                    "append to {id}: row {} stands where {} is due",
-                    row.seq.0, expected.0
-                ))));
-            }
-        }
-        self.updated_at = rows.last().map_or(self.updated_at, |row| row.at);
-        self.last_seq = expected;
-        self.rows.extend(rows);
-        Ok(())
-    }
-}
-
 fn owner(pid: u32) -> Owner {
     Owner { pid, instance: format!("process-{pid}") }
 }
@@ -299,6 +270,7 @@ impl Store for MemoryStore {
                 rows: Vec::new(),
                 last_seq: Seq(0),
                 snapshot: None,
+                letters: Vec::new(),
                 generation: 1,
                 owner: Some(pid),
             };
@@ -439,6 +411,50 @@ impl Store for MemoryStore {
                 std::cmp::Reverse((session.updated_at, session.number))
             });
             Ok(found.into_iter().take(limit).map(|(id, session)| state.row(id, session)).collect())
+        })
+        .await
+    }
+
+    async fn rows_of(
+        &self,
+        kind: EventKind,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, LogRow)>, StoreError> {
+        self.step(|state, _| {
+            let of_session = |(id, session): (&SessionId, &Session)| {
+                let wanted = session.rows.iter().filter(|row| row.kind == kind && row.at >= since);
+                let number = session.number;
+                let id = id.clone();
+                wanted.map(move |row| (number, id.clone(), row.clone())).collect::<Vec<_>>()
+            };
+            let mut found: Vec<_> = state.sessions.iter().flat_map(of_session).collect();
+            found.sort_by_key(|(number, _, row)| (row.at, *number, row.seq));
+            Ok(found.into_iter().take(limit).map(|(_, id, row)| (id, row)).collect())
+        })
+        .await
+    }
+
+    async fn post(&self, id: &SessionId, letter: Letter) -> Result<(), StoreError> {
+        self.step(|state, _| {
+            let Some(session) = state.sessions.get_mut(id) else {
+                return Err(StoreError::NotFound(id.clone()));
+            };
+            session.post(letter).map_err(|why| {
+                StoreError::Fault(Fault::new(format!("post a letter to {id}: {why}")))
+            })
+        })
+        .await
+    }
+
+    async fn letters(&self, lease: &Lease) -> Result<Vec<Letter>, StoreError> {
+        self.step(|state, pid| Ok(state.leased(lease, pid)?.letters.clone())).await
+    }
+
+    async fn drop_letter(&self, lease: &Lease, id: &str) -> Result<(), StoreError> {
+        self.step(|state, pid| {
+            state.leased(lease, pid)?.letters.retain(|letter| letter.id != id);
+            Ok(())
         })
         .await
     }

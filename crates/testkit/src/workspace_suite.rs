@@ -36,6 +36,7 @@ pub async fn files(workspace: &dyn Workspace) {
     what_is_written_is_read(workspace).await;
     missing_folders_are_made(workspace).await;
     permission_bits_are_kept(workspace).await;
+    a_new_file_gets_the_bits_that_are_asked_for(workspace).await;
     paths_lead_where_they_really_lead(workspace).await;
     impossible_paths_are_refused(workspace).await;
     what_is_no_file_is_refused(workspace).await;
@@ -49,6 +50,10 @@ pub async fn processes(workspace: &Arc<dyn Workspace>) {
     true_statuses_are_reported(&**workspace).await;
     a_command_runs_where_and_with_what_it_is_told(&**workspace).await;
     nothing_waits_on_standard_input(&**workspace).await;
+    what_is_sent_is_read_and_ends(&**workspace).await;
+    input_that_nobody_reads_is_no_problem(&**workspace).await;
+    input_is_its_own_for_each_command(workspace).await;
+    more_input_than_the_limit_is_refused(&**workspace).await;
     what_cannot_start_is_no_exit(&**workspace).await;
     a_full_queue_makes_the_command_wait(&**workspace).await;
     a_killed_tree_is_gone(&**workspace).await;
@@ -90,7 +95,7 @@ pub async fn start(
 
 fn spawn(workspace: &dyn Workspace, argv: &[&str]) -> Spawn {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    Spawn { argv, cwd: workspace.cwd().to_owned(), env: Vec::new() }
+    Spawn { argv, cwd: workspace.cwd().to_owned(), env: Vec::new(), stdin: Vec::new() }
 }
 
 async fn collect(mut output: mpsc::Receiver<Output>) -> (String, String) {
@@ -157,6 +162,15 @@ async fn permission_bits_are_kept(workspace: &dyn Workspace) {
     let expected = locate(workspace, "plain.new").await.stat.unwrap().mode;
     write(workspace, "ours.new", "x").await;
     assert_eq!(locate(workspace, "ours.new").await.stat.unwrap().mode, expected);
+}
+
+async fn a_new_file_gets_the_bits_that_are_asked_for(workspace: &dyn Workspace) {
+    for (mode, expected) in [(0o755, 0o755), (0o600, 0o755)] {
+        let file = locate(workspace, "bits.sh").await;
+        workspace.write_with_mode(&file, b"true\n", mode).await.unwrap();
+        let stat = locate(workspace, "bits.sh").await.stat.unwrap();
+        assert_eq!(stat.mode & 0o777, expected, "a file that is there keeps its own");
+    }
 }
 
 async fn paths_lead_where_they_really_lead(workspace: &dyn Workspace) {
@@ -283,6 +297,98 @@ async fn a_command_runs_where_and_with_what_it_is_told(workspace: &dyn Workspace
 async fn nothing_waits_on_standard_input(workspace: &dyn Workspace) {
     let ran = bash(workspace, "cat; read -r x; echo $?; [ -t 0 ] || echo no terminal").await;
     assert_eq!(ran.out, "1\nno terminal\n");
+}
+
+/// Runs a command with this on standard input, and returns the bytes that it wrote.
+async fn fed(workspace: &dyn Workspace, argv: &[&str], stdin: &[u8]) -> (Vec<u8>, Exit) {
+    let mut wanted = spawn(workspace, argv);
+    wanted.stdin = stdin.to_vec();
+    let (sender, mut output) = mpsc::channel(16);
+    let mut process = workspace.spawn(wanted, sender).await.unwrap();
+    let collected = async {
+        let mut all = Vec::new();
+        while let Some(piece) = output.recv().await {
+            match piece {
+                Output::Stdout(bytes) => all.extend_from_slice(&bytes),
+                Output::Stderr(bytes) => panic!("expected nothing there, got {bytes:?}"),
+            }
+        }
+        all
+    };
+    let (exit, out) =
+        timeout(PATIENCE, async { tokio::join!(process.wait(), collected) }).await.unwrap();
+    (out, exit.unwrap())
+}
+
+/// Bytes of every value in no simple order, so that a piece that is lost or doubled shows.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_le_bytes()[3]
+    };
+    (0..len).map(next).collect()
+}
+
+async fn what_is_sent_is_read_and_ends(workspace: &dyn Workspace) {
+    let done = Exit { status: ExitStatus::Code(0), leftovers: 0, killed: false };
+    // A page, what a pipe holds, and what one frame carries are where an error would show.
+    for len in [0, 1, 4_096, 65_536, 65_537, 1 << 20, Spawn::STDIN_MAX] {
+        let sent = noise(len);
+        let (out, exit) = fed(workspace, &["cat"], &sent).await;
+        assert!(out == sent, "expected all {len} bytes, got {}", out.len());
+        assert_eq!(exit, done, "{len} bytes");
+    }
+    // The end of input is one for every reader, and what one reads the next one does not.
+    let script = "read -r first; echo \"1 $first\"; cat; read -r more; echo \"end $?\"; \
+        [ -t 0 ] || echo no terminal";
+    let (out, _) = fed(workspace, &["bash", "-c", script], b"one\ntwo\n\0three\n").await;
+    assert_eq!(out, b"1 one\ntwo\n\0three\nend 1\nno terminal\n");
+    let (out, _) = fed(workspace, &["bash", "-c", "cat /dev/stdin"], b"by name").await;
+    assert_eq!(out, b"by name");
+}
+
+async fn input_that_nobody_reads_is_no_problem(workspace: &dyn Workspace) {
+    let sent = noise(Spawn::STDIN_MAX);
+    for (argv, code) in [
+        (["bash", "-c", "exit 0"], 0),
+        (["bash", "-c", "exec <&-; exit 3"], 3),
+        (["bash", "-c", "head -c 5 >/dev/null; exit 4"], 4),
+        (["bash", "-c", "{ echo x >&0; } 2>/dev/null && exit 1; exit 5"], 5),
+    ] {
+        let (out, exit) = fed(workspace, &argv, &sent).await;
+        let expected = Exit { status: ExitStatus::Code(code), leftovers: 0, killed: false };
+        assert_eq!((out.len(), exit), (0, expected), "{argv:?}");
+    }
+    // The next command has nothing of it.
+    assert_eq!(bash(workspace, "cat | wc -c").await.out.trim(), "0");
+}
+
+async fn input_is_its_own_for_each_command(workspace: &Arc<dyn Workspace>) {
+    let all = (1..=8_usize).map(|number| {
+        let workspace = Arc::clone(workspace);
+        async move {
+            let sent = vec![b'0' + u8::try_from(number).unwrap(); number * 50_000];
+            let (out, _) = fed(&*workspace, &["bash", "-c", "sleep 0.05; cat"], &sent).await;
+            assert!(out == sent, "command {number} got other input: {} bytes", out.len());
+        }
+    });
+    futures_util::future::join_all(all).await;
+}
+
+async fn more_input_than_the_limit_is_refused(workspace: &dyn Workspace) {
+    let mut wanted = spawn(workspace, &["touch", "never"]);
+    wanted.stdin = noise(Spawn::STDIN_MAX + 1);
+    let (sender, _output) = mpsc::channel(16);
+    let refused = workspace.spawn(wanted, sender).await;
+    let limit = Spawn::STDIN_MAX as u64;
+    match refused {
+        Err(WorkspaceError::TooLarge { size, limit: told, .. }) => {
+            assert_eq!((size, told), (limit + 1, limit));
+        }
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+    assert_eq!(locate(workspace, "never").await.stat, None);
 }
 
 async fn what_cannot_start_is_no_exit(workspace: &dyn Workspace) {

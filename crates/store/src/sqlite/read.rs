@@ -1,10 +1,11 @@
 //! What readers ask.
 
 use driver_api::{
-    Fault, ListFilter, LogRow, Owner, SessionHead, SessionRow, SessionState, Snapshot, StoreError,
+    Fault, Lease, Letter, ListFilter, LogRow, Owner, SessionHead, SessionRow, SessionState,
+    Snapshot, StoreError,
 };
 use futures_util::TryStreamExt;
-use protocol::{FrameId, Mode, Seq, SessionId, Timestamp};
+use protocol::{EventKind, FrameId, Mode, Seq, SessionId, Timestamp};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
@@ -13,7 +14,7 @@ use super::writer::Shared;
 use crate::blob::{BlobHash, Blobs};
 use crate::kind::KindCode;
 use crate::ownership::Ownership;
-use crate::row::{SEQ_BITS, SEQ_MAX, row_sum, snapshot_sum};
+use crate::row::{SEQ_BITS, SEQ_MAX, letter_sum, row_sum, snapshot_sum};
 
 /// How many sessions a list has where the filter does not say.
 const LIST_LEN: usize = 100;
@@ -25,6 +26,21 @@ const LIST_LEN_MAX: usize = 1000;
 const READ: &str = "SELECT id, kind, at, frame, sum, body FROM events WHERE \
     id BETWEEN ((SELECT key FROM sessions WHERE id = ?1) << 36) + ?2 \
     AND ((SELECT key FROM sessions WHERE id = ?1) << 36) + 68719476735 ORDER BY id LIMIT ?3";
+
+/// Rows of one kind of all sessions. The first names the condition of the index
+/// `events_of_usage` word for word, and says that it is used or the statement fails; the second
+/// reads the whole table.
+const USAGE_OF_ALL: &str = "SELECT e.id, e.kind, e.at, e.frame, e.sum, e.body, s.id \
+    FROM events AS e INDEXED BY events_of_usage CROSS JOIN sessions AS s ON s.key = e.id >> 36 \
+    WHERE e.kind IN (13, 141) AND e.at >= ?1 AND (e.at, e.id) > (?1, ?2) \
+    ORDER BY e.at, e.id LIMIT ?3";
+const KIND_OF_ALL: &str = "SELECT e.id, e.kind, e.at, e.frame, e.sum, e.body, s.id \
+    FROM events AS e CROSS JOIN sessions AS s ON s.key = e.id >> 36 \
+    WHERE e.kind IN (?4, ?5) AND (e.at, e.id) > (?1, ?2) ORDER BY e.at, e.id LIMIT ?3";
+/// The letters of a session with what its lease is compared with; one row without a letter where
+/// none waits.
+const LETTERS: &str = "SELECT l.id, l.sum, l.body, s.key, s.generation, s.owner_instance \
+    FROM sessions AS s LEFT JOIN letters AS l ON l.session = s.key WHERE s.id = ? ORDER BY l.key";
 
 /// The columns that [`session_row`] reads.
 macro_rules! session_columns {
@@ -125,10 +141,98 @@ impl Readers<'_> {
         Ok(rows.iter().filter_map(|row| session_row(row, &self.shared.ownership)).collect())
     }
 
+    /// Reads rows of one kind over all sessions. A damaged one is left out: it says nothing of the
+    /// others.
+    pub(super) async fn rows_of(
+        &self,
+        kind: EventKind,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, LogRow)>, StoreError> {
+        let what = || format!("read {} of all sessions", kind.as_str());
+        let failed = |error| {
+            self.shared.damage.note(&error);
+            fault(what(), error)
+        };
+        let mut rows = Vec::new();
+        let mut after = (since.0, i64::MIN);
+        // One page, and another for as many as were left out.
+        while rows.len() < limit {
+            let wanted = limit - rows.len();
+            let page = page_of(self.pool, kind, after, wanted).await.map_err(failed)?;
+            let is_last = page.len() < wanted;
+            for row in &page {
+                let (id, at): (i64, i64) =
+                    (row.try_get(0).map_err(failed)?, row.try_get(2).map_err(failed)?);
+                after = (at, id);
+                let session = text(row, 6);
+                let event = decode_row(row).map_err(Damaged::Row);
+                match event.and_then(|event| with_body(known(event)?, &self.shared.blobs)) {
+                    Ok(event) => rows.push((SessionId::new(session), event)),
+                    Err(Damaged::Refused(error)) => return Err(fault(what(), error)),
+                    Err(Damaged::File(error) | Damaged::Failed(error)) => {
+                        return Err(failed(error));
+                    }
+                    Err(Damaged::Row(why)) => {
+                        tracing::error!(session, why, "a row is damaged and left out");
+                    }
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    pub(super) async fn letters(&self, lease: &Lease) -> Result<Vec<Letter>, StoreError> {
+        let session = &lease.session;
+        let failed = |error| self.failed(session, error);
+        let found = sqlx::query(LETTERS).bind(session.as_str()).fetch_all(self.pool).await;
+        let rows = found.map_err(failed)?;
+        let Some(first) = rows.first() else {
+            return Err(StoreError::NotFound(session.clone()));
+        };
+        let generation = first.try_get::<i64, _>(4).map_err(failed)?.cast_unsigned();
+        let owner: Option<String> = first.try_get(5).map_err(failed)?;
+        let is_mine = owner.as_deref() == Some(self.shared.ownership.me().instance.as_str());
+        if !is_mine || generation != lease.generation {
+            return Err(StoreError::Stale(session.clone()));
+        }
+        let mut letters = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let key: i64 = row.try_get(3).map_err(failed)?;
+            let is_there = row.try_get::<Option<i64>, _>(1).is_ok_and(|sum| sum.is_some());
+            let letter = decode_letter(row, key);
+            if is_there && letter.is_none() {
+                tracing::error!(%session, "a letter is damaged and left out");
+            }
+            letters.extend(letter);
+        }
+        Ok(letters)
+    }
+
     fn failed(&self, session: &SessionId, error: sqlx::Error) -> StoreError {
         self.shared.damage.note(&error);
         fault(format!("read {session}"), error)
     }
+}
+
+/// Reads rows of one kind over all sessions that come after an instant and an id.
+async fn page_of(
+    pool: &SqlitePool,
+    kind: EventKind,
+    (at, id): (i64, i64),
+    limit: usize,
+) -> sqlx::Result<Vec<SqliteRow>> {
+    let is_usage = kind == EventKind::Usage;
+    let query = sqlx::query(if is_usage { USAGE_OF_ALL } else { KIND_OF_ALL });
+    let query = query.bind(at).bind(id).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    if is_usage {
+        return query.fetch_all(pool).await;
+    }
+    let [inline, in_file] = [false, true].map(|in_file| KindCode::new(kind, in_file).get());
+    query.bind(i64::from(inline)).bind(i64::from(in_file)).fetch_all(pool).await
 }
 
 /// Why reading a log ended early.
@@ -241,11 +345,22 @@ pub(super) fn decode_snapshot(row: &SqliteRow) -> Option<Snapshot> {
     Some(Snapshot { seq: Seq(seq.cast_unsigned()), version: u32::try_from(version).ok()?, bytes })
 }
 
+/// Decodes `id, sum, body` of a letter for the session `key`; a damaged letter is none.
+pub(super) fn decode_letter(row: &SqliteRow, key: i64) -> Option<Letter> {
+    let (id, body): (String, String) = (row.try_get(0).ok()?, row.try_get(2).ok()?);
+    let sum: i64 = row.try_get(1).ok()?;
+    (letter_sum(key, &id, &body) == sum).then_some(Letter { id, body })
+}
+
+fn text(row: &SqliteRow, index: usize) -> String {
+    row.try_get(index).unwrap_or_default()
+}
+
 /// Decodes a session. A damaged fact is shown as its default rather than hiding the session; only
 /// one without an id is left out.
 pub(super) fn session_row(row: &SqliteRow, ownership: &Ownership) -> Option<SessionRow> {
     let id: String = row.try_get(0).ok()?;
-    let text = |index| row.try_get::<String, usize>(index).unwrap_or_default();
+    let text = |index| text(row, index);
     let number = |index| row.try_get::<i64, usize>(index).unwrap_or_default();
     let owner = row.try_get::<Option<String>, _>(11).ok().flatten();
     let owner = owner

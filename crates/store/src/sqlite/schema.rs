@@ -14,8 +14,10 @@ use super::fault::{fault, is_damage};
 use super::{beside, connect};
 
 /// The schema of this program.
-pub(super) const SCHEMA: Schema =
-    Schema { migrations: &[include_str!("../../migrations/sqlite/0001_sessions_and_events.sql")] };
+pub(super) const SCHEMA: Schema = Schema { migrations: &[SESSIONS_AND_EVENTS, LETTERS_AND_USAGE] };
+const SESSIONS_AND_EVENTS: &str =
+    include_str!("../../migrations/sqlite/0001_sessions_and_events.sql");
+const LETTERS_AND_USAGE: &str = include_str!("../../migrations/sqlite/0002_letters_and_usage.sql");
 
 /// How long an opening waits for another process that migrates or repairs.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -151,9 +153,24 @@ pub(super) async fn items(connection: &mut SqliteConnection) -> sqlx::Result<Vec
 
 /// Returns what a new file holds.
 pub(super) async fn wanted_items() -> sqlx::Result<Vec<Item>> {
+    items_of(SCHEMA).await
+}
+
+async fn items_of(schema: Schema) -> sqlx::Result<Vec<Item>> {
     let mut connection = connect::writer(Path::new(":memory:")).await?;
-    SCHEMA.apply(&mut connection, 0).await?;
+    schema.apply(&mut connection, 0).await?;
     items(&mut connection).await
+}
+
+/// Tells whether a file holds what a new one does. Where a later migration put its first pages
+/// depends on the size of the file that it met, so that only those of the first are compared.
+pub(super) async fn is_as_wanted(found: &[Item], wanted: &[Item]) -> sqlx::Result<bool> {
+    let first = SCHEMA.migrations.get(..1).unwrap_or_default();
+    let fixed = items_of(Schema { migrations: first }).await?.len();
+    let is_same = |(index, (found, wanted)): (usize, (&Item, &Item))| {
+        (&found.0, &found.2) == (&wanted.0, &wanted.2) && (index >= fixed || found.1 == wanted.1)
+    };
+    Ok(found.len() == wanted.len() && found.iter().zip(wanted).enumerate().all(is_same))
 }
 
 /// Takes the lock under which files are migrated, repaired and moved.

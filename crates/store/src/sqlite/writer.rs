@@ -5,6 +5,7 @@
 
 mod batch;
 mod cut;
+mod letters;
 mod redo;
 mod transaction;
 mod work;

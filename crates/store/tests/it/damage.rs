@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use driver_api::{Snapshot, Store};
+use driver_api::{Letter, Snapshot, Store};
 use protocol::{Seq, SessionId};
 use store::sqlite::SqliteStore;
 use testkit::store_suite::{id, row_with, rows, session};
@@ -282,6 +282,81 @@ async fn a_damaged_file_in_use_by_another_process_is_left_where_it_is() {
     let second = folder.open().await;
     assert_eq!(second.notices().len(), 1);
     assert_eq!(folder.names("sessions.db-damaged").len(), 1, "the file, and no note");
+}
+
+/// Makes a database with letters, as a new file or as one that was of the first version once.
+async fn with_letters(is_migrated: bool) -> Folder {
+    let folder = sound().await;
+    if is_migrated {
+        let sql = "DROP TABLE letters; DROP INDEX events_of_usage; \
+            UPDATE schema_version SET version = 1; PRAGMA user_version = 1; \
+            INSERT INTO snapshots VALUES (99, 1, 1, 1, zeroblob(50000))";
+        crate::files::change(&folder.database(), sql.to_owned()).await;
+    }
+    let store = folder.open().await;
+    for session in ["1", "4"] {
+        for name in ["first", "second"] {
+            store.post(&id(session), letter(name)).await.unwrap();
+        }
+    }
+    store.close().await.unwrap();
+    folder
+}
+
+fn letter(name: &str) -> Letter {
+    Letter { id: name.to_owned(), body: format!("{{\"of\":\"{name}\"}}") }
+}
+
+/// Returns how many letters there are, each whole, at most two in one session.
+async fn letters(store: &SqliteStore) -> usize {
+    let mut found = 0;
+    for session in ["1", "4"] {
+        let lease = store.claim(&id(session)).await.unwrap();
+        let letters = store.letters(&lease).await.unwrap();
+        assert!(letters.iter().all(|it| *it == letter("first") || *it == letter("second")));
+        assert!(letters.len() <= 2);
+        found += letters.len();
+    }
+    found
+}
+
+#[tokio::test]
+async fn letters_survive_a_repair() {
+    for is_migrated in [false, true] {
+        let folder = with_letters(is_migrated).await;
+        let mut bytes = fs::read(folder.database()).unwrap();
+        // The root of the tree of snapshots: nothing but snapshots is lost.
+        let wanted = [7; 100];
+        let place = (0..bytes.len()).rfind(|at| bytes[*at..].starts_with(&wanted)).unwrap();
+        let page = place / 4096 * 4096;
+        bytes[page..page + 4096].fill(0xAA);
+        let store = open_with(&folder, &bytes).await;
+        let _met = store.snapshot(&id("0")).await;
+        store.close().await.unwrap();
+        let store = folder.open().await;
+        assert_eq!(store.notices().len(), 1, "migrated: {is_migrated}");
+        assert_eq!(letters(&store).await, 4, "migrated: {is_migrated}");
+        assert_eq!(check(&store, "letters").await, SESSIONS * ROWS);
+        // The box goes on where it was.
+        store.post(&id("1"), letter("third")).await.unwrap();
+        let lease = store.claim(&id("1")).await.unwrap();
+        let ids = store.letters(&lease).await.unwrap().into_iter().map(|it| it.id);
+        assert_eq!(ids.collect::<Vec<_>>(), ["first", "second", "third"]);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_header_costs_the_letters_of_a_migrated_file_at_most() {
+    for (is_migrated, wanted) in [(false, 4), (true, 0)] {
+        let folder = with_letters(is_migrated).await;
+        let mut bytes = fs::read(folder.database()).unwrap();
+        bytes[..4096].fill(0xAA);
+        let store = open_with(&folder, &bytes).await;
+        assert_eq!(check(&store, "header").await, SESSIONS * ROWS);
+        assert!(letters(&store).await >= wanted);
+        store.close().await.unwrap();
+        go_on(&folder, "header").await;
+    }
 }
 
 #[tokio::test]

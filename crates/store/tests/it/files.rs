@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use driver_api::{Snapshot, Store, StoreError};
-use protocol::Seq;
+use driver_api::{Letter, LogRow, Snapshot, Store, StoreError};
+use protocol::{EventKind, Seq, Timestamp};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use testkit::store_suite::{id, row_with, rows, session};
@@ -182,6 +182,85 @@ async fn a_cut_keeps_what_it_removes() {
 }
 
 #[tokio::test]
+async fn what_was_cut_goes_with_its_session() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    // Names that begin with one another, and ids that look alike as names of files.
+    let names = ["a", "a-1", "a/b", "a_b"];
+    for name in names {
+        let lease = store.create(session(name)).await.unwrap();
+        store.append(&lease, rows(1, 3), None).await.unwrap();
+        store.truncate(&lease, Seq(1)).await.unwrap();
+    }
+    let left = || folder.names("sessions.db-cut-");
+    assert_eq!(left().len(), names.len(), "{:?}", left());
+    for (name, after) in names.iter().zip([3, 2, 1, 0]) {
+        let lease = store.claim(&id(name)).await.unwrap();
+        store.remove(&lease).await.unwrap();
+        assert_eq!(left().len(), after, "after {name}: {:?}", left());
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_cut_cannot_be_removed_stays() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let lease = store.create(session("a")).await.unwrap();
+    store.append(&lease, rows(1, 3), None).await.unwrap();
+    // The system removes no folder as it does a file, whoever asks.
+    let stuck = folder.path().join("sessions.db-cut-ses-a-1796000000000.jsonl");
+    fs::create_dir(&stuck).unwrap();
+    let refused = store.remove(&lease).await;
+    assert!(matches!(refused, Err(StoreError::Fault(_))), "{refused:?}");
+    assert_eq!(store.read(&id("a"), Seq(1), 10).await.unwrap(), rows(1, 3));
+    fs::remove_dir(&stuck).unwrap();
+    store.remove(&lease).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_row_hides_no_usage_of_others() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let usage = |seq| LogRow { kind: EventKind::Usage, ..rows(seq, seq).remove(0) };
+    for name in ["a", "b"] {
+        let lease = store.create(session(name)).await.unwrap();
+        store.append(&lease, (1..=4).map(usage).collect(), None).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let sql = format!("UPDATE events SET body = 'damaged' WHERE id = {}", 1_i64 << 36 | 2);
+    change(&folder.database(), sql).await;
+    let store = folder.open().await;
+    let seqs = |limit| {
+        let store = store.clone();
+        async move {
+            let found = store.rows_of(EventKind::Usage, Timestamp(0), limit).await.unwrap();
+            found.into_iter().map(|(_, row)| row.seq.0).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(seqs(100).await, [1, 1, 2, 3, 3, 4, 4]);
+    // A row that is left out does not count against the limit.
+    assert_eq!(seqs(4).await, [1, 1, 2, 3]);
+    assert_eq!(seqs(2).await, [1, 1]);
+}
+
+#[tokio::test]
+async fn a_damaged_letter_is_left_out() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.create(session("a")).await.unwrap();
+    let letter = |name: &str| Letter { id: name.to_owned(), body: "{\"allow\":false}".to_owned() };
+    for name in ["one", "two"] {
+        store.post(&id("a"), letter(name)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let sql = "UPDATE letters SET body = '{\"allow\":true}' WHERE id = 'one'".to_owned();
+    change(&folder.database(), sql).await;
+    let store = folder.open().await;
+    let lease = store.claim(&id("a")).await.unwrap();
+    assert_eq!(store.letters(&lease).await.unwrap(), [letter("two")]);
+}
+
+#[tokio::test]
 async fn a_cut_keeps_no_more_than_its_limit() {
     let folder = Folder::new();
     let store = folder.open().await;
@@ -210,7 +289,7 @@ async fn a_newer_database_is_refused_with_both_versions() {
     .await;
     let before = fs::read(folder.database()).unwrap();
     let error = store::sqlite::open(folder.options()).await.unwrap_err().to_string();
-    assert!(error.contains("99") && error.contains("up to 1"), "{error}");
+    assert!(error.contains("99") && error.contains("up to 2"), "{error}");
     assert_eq!(fs::read(folder.database()).unwrap(), before, "it is left as it was");
 }
 
@@ -225,7 +304,7 @@ async fn a_close_leaves_one_file() {
     store.close().await.unwrap();
     assert_eq!(folder.names("sessions.db"), ["sessions.db", "sessions.db-lock"]);
     assert_eq!(number(&folder.database(), "SELECT count(*) FROM log").await, 500);
-    assert_eq!(number(&folder.database(), "PRAGMA user_version").await, 1);
+    assert_eq!(number(&folder.database(), "PRAGMA user_version").await, 2);
 }
 
 #[tokio::test]

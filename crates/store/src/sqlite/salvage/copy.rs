@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use driver_api::LETTERS_MAX;
+use futures_util::TryStreamExt;
 use protocol::{EventKind, encode_id};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Row};
@@ -13,8 +15,8 @@ use sqlx::{Connection, Row};
 use super::{copy_with_wal, is_empty};
 use crate::blob::BlobHash;
 use crate::kind::KindCode;
-use crate::row::{KEY_MAX, SEQ_BITS, SEQ_MAX, StoredRow, event_id};
-use crate::sqlite::read::{StoredEvent, decode_snapshot, read_rows};
+use crate::row::{KEY_MAX, SEQ_BITS, SEQ_MAX, StoredRow, event_id, letter_sum};
+use crate::sqlite::read::{StoredEvent, decode_letter, decode_snapshot, read_rows};
 use crate::sqlite::writer::Batch;
 use crate::sqlite::{connect, schema};
 
@@ -77,7 +79,10 @@ async fn open_source(
     if !is_empty(damaged) {
         copy_with_wal(damaged, source)?;
         if let Ok(mut connection) = connect::salvage(source).await {
-            let is_sound = schema::items(&mut connection).await.is_ok_and(|items| items == wanted);
+            let is_sound = match schema::items(&mut connection).await {
+                Ok(items) => schema::is_as_wanted(&items, &wanted).await?,
+                Err(_) => false,
+            };
             found = keys(&mut connection).await;
             if is_sound {
                 return Ok(Some((connection, found)));
@@ -189,6 +194,7 @@ async fn carry_session(
         insert_unknown(target, key, first.as_ref(), (last_at, last_seq)).await?;
     }
     carry_snapshot(source, target, key, kept).await?;
+    carry_letters(source, target, key).await?;
     carried.sessions += 1;
     carried.events += kept;
     carried.events_lost += found.cast_unsigned().saturating_sub(kept);
@@ -278,6 +284,34 @@ async fn carry_snapshot(
             .bind(number(&row, 3))
             .bind(row.try_get::<Vec<u8>, _>(4)?)
             .execute(target)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Carries over the letters that wait for a session and are whole. The table is read without its
+/// index, which may be damaged alone.
+async fn carry_letters(
+    source: &mut SqliteConnection,
+    target: &mut SqliteConnection,
+    key: i64,
+) -> sqlx::Result<()> {
+    let sql = "SELECT id, sum, body FROM letters NOT INDEXED WHERE session = ? ORDER BY key";
+    let mut letters = Vec::new();
+    let mut found = sqlx::query(sql).bind(key).fetch(source);
+    while let Ok(Some(row)) = found.try_next().await {
+        letters.extend(decode_letter(&row, key));
+    }
+    drop(found);
+    letters.truncate(LETTERS_MAX);
+    for letter in letters {
+        // Of two with one id, which only damage makes, the first is kept.
+        sqlx::query("INSERT OR IGNORE INTO letters (session, id, sum, body) VALUES (?, ?, ?, ?)")
+            .bind(key)
+            .bind(&letter.id)
+            .bind(letter_sum(key, &letter.id, &letter.body))
+            .bind(&letter.body)
+            .execute(&mut *target)
             .await?;
     }
     Ok(())

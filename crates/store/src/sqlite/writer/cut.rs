@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use driver_api::{Clock, StoreError, SystemClock};
 use futures_util::TryStreamExt;
@@ -26,6 +27,10 @@ use crate::sqlite::salvage::sync_parent;
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 /// Characters of a session's id in the name of the file. Our ids are shorter.
 const NAME_LEN_MAX: usize = 64;
+/// Hex digits of the hash that tells ids apart that are no plain names.
+const HASH_LEN: usize = 16;
+/// How the names of the files end.
+const ENDING: &str = ".jsonl";
 
 /// Where a log is cut.
 pub(super) struct Place<'p> {
@@ -84,6 +89,44 @@ pub(super) async fn keep(
     }
 }
 
+/// Removes the files of every cut of a session, with which it goes.
+///
+/// # Errors
+/// When one is there and cannot be removed.
+pub(super) fn forget(shared: &Shared, session: &SessionId) -> Result<(), StoreError> {
+    let start = beside(&shared.path, &format!("-cut-{}-", name(session)));
+    let what = || format!("remove what was cut of {session}");
+    let Some((folder, start)) = start.parent().zip(start.file_name()) else { return Ok(()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = fs::read_dir(folder).map_err(|error| fault(what(), error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| fault(what(), error))?;
+        let file = entry.file_name();
+        let instant = file
+            .as_bytes()
+            .strip_prefix(start.as_bytes())
+            .and_then(|rest| rest.strip_suffix(ENDING.as_bytes()));
+        // The name of another session may begin with that of this one.
+        if instant.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit)) {
+            fs::remove_file(entry.path()).map_err(|error| fault(what(), error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a session in the names of its files. An id that is no plain name is told
+/// from its like by a piece of its hash.
+fn name(session: &SessionId) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let id = session.as_str();
+    if id.len() <= NAME_LEN_MAX && id.chars().all(is_plain) {
+        return id.to_owned();
+    }
+    let plain = |c| if is_plain(c) { c } else { '_' };
+    let hash: String = BlobHash::of(id.as_bytes()).as_str().chars().take(HASH_LEN).collect();
+    id.chars().take(NAME_LEN_MAX).map(plain).chain(['-']).collect::<String>() + &hash
+}
+
 /// The file; it is there from its first row on.
 struct Kept {
     path: PathBuf,
@@ -94,11 +137,8 @@ struct Kept {
 
 impl Kept {
     fn new(shared: &Shared, session: &SessionId) -> Self {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let plain = |c| if is_plain(c) { c } else { '_' };
-        let name: String = session.as_str().chars().take(NAME_LEN_MAX).map(plain).collect();
         let now = SystemClock::default().now().0;
-        let path = beside(&shared.path, &format!("-cut-{name}-{now}.jsonl"));
+        let path = beside(&shared.path, &format!("-cut-{}-{now}{ENDING}", name(session)));
         Self { path, file: None, bytes: 0, count: 0 }
     }
 

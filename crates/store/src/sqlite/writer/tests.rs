@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use driver_api::Lease;
+use driver_api::{Lease, Letter};
 use protocol::{Seq, SessionId};
 use testkit::store_suite::{id, row, row_with, session};
 
@@ -114,4 +114,24 @@ async fn other_rows_are_refused_at_a_second_attempt_too() {
     assert!(matches!(exists[..], [Err(StoreError::Exists(_))]), "{exists:?}");
     let work = Work::Truncate(lease(&a), Seq(3));
     assert!(matches!(done(&mut writer, vec![work], 1).await[..], [Ok(3)]));
+}
+
+#[tokio::test]
+async fn a_letter_whose_answer_was_lost_is_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = writer(&folder).await;
+    let a = id("a");
+    let create = Work::Create(Box::new(session("a")), Vec::new());
+    assert!(matches!(done(&mut writer, vec![create], 0).await[..], [Ok(1)]));
+    let letter = || Letter { id: "one".to_owned(), body: "{}".to_owned() };
+    let works = vec![Work::Post(a.clone(), letter()), append(&a, 1, 2)];
+    let answers = done(&mut writer, works, TRIES).await;
+    assert!(matches!(answers[..], [Ok(_), Ok(2)]), "{answers:?}");
+    let sql = "SELECT count(*) FROM letters";
+    let letters: i64 = sqlx::query_scalar(sql).fetch_one(&mut writer.connection).await.unwrap();
+    assert_eq!((letters, count(&mut writer).await), (1, 2));
+    let dropped = done(&mut writer, vec![Work::DropLetter(lease(&a), "one".to_owned())], 1).await;
+    assert!(matches!(dropped[..], [Ok(_)]), "{dropped:?}");
+    let letters: i64 = sqlx::query_scalar(sql).fetch_one(&mut writer.connection).await.unwrap();
+    assert_eq!(letters, 0);
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use driver_api::{Fault, Lease, NewSession, Owner, SessionHead, Snapshot, StoreError};
+use driver_api::{Fault, Lease, Letter, NewSession, Owner, SessionHead, Snapshot, StoreError};
 use protocol::{Seq, SessionId};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::batch::{Batch, Guard};
 use super::work::Work;
-use super::{Attempt, Shared, cut, redo};
+use super::{Attempt, Shared, cut, letters, redo};
 use crate::blob::BlobHash;
 use crate::row::{KEY_MAX, SEQ_MAX, StoredRow, event_id, snapshot_sum};
 use crate::sqlite::fault::fault;
@@ -92,6 +92,8 @@ impl<'w> Transaction<'w> {
             Work::Append(lease, rows, head) => self.append(lease, rows, head.as_deref()).await,
             Work::Truncate(lease, last) => self.truncate(lease, *last).await,
             Work::PutSnapshot(lease, snapshot) => self.put_snapshot(lease, snapshot).await,
+            Work::Post(session, letter) => self.post(session, letter).await,
+            Work::DropLetter(lease, id) => self.drop_letter(lease, id).await,
             Work::Remove(lease) => self.remove(lease).await,
         }
     }
@@ -295,16 +297,43 @@ impl<'w> Transaction<'w> {
         Ok(Ok(0))
     }
 
+    async fn post(&mut self, session: &SessionId, letter: &Letter) -> sqlx::Result<Answer> {
+        let Some(facts) = self.facts.get(session) else {
+            return Ok(Err(StoreError::NotFound(session.clone())));
+        };
+        letters::post(self.connection, (session, facts.key), letter).await
+    }
+
+    async fn drop_letter(&mut self, lease: &Lease, id: &str) -> sqlx::Result<Answer> {
+        let facts = match self.leased(lease) {
+            Ok(facts) => facts,
+            Err(error) => return Ok(Err(error)),
+        };
+        sqlx::query("DELETE FROM letters WHERE session = ? AND id = ?")
+            .bind(facts.key)
+            .bind(id)
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(Ok(0))
+    }
+
     async fn remove(&mut self, lease: &Lease) -> sqlx::Result<Answer> {
         let facts = match self.leased(lease) {
             Ok(facts) => facts,
             Err(StoreError::NotFound(_)) if self.attempt == Attempt::Again => return Ok(Ok(0)),
             Err(error) => return Ok(Err(error)),
         };
+        // These go before the rows do: when they cannot, the session is still there to say so.
+        if let Err(error) = cut::forget(self.shared, &lease.session) {
+            return Ok(Err(error));
+        }
         self.batch.flush(self.connection, None).await?;
         self.delete_rows(facts.key, 1).await?;
-        for sql in ["DELETE FROM snapshots WHERE session = ?", "DELETE FROM sessions WHERE key = ?"]
-        {
+        for sql in [
+            "DELETE FROM snapshots WHERE session = ?",
+            "DELETE FROM letters WHERE session = ?",
+            "DELETE FROM sessions WHERE key = ?",
+        ] {
             sqlx::query(sql).bind(facts.key).execute(&mut *self.connection).await?;
         }
         self.facts.remove(&lease.session);

@@ -1,6 +1,6 @@
 //! What the writer is asked to do.
 
-use driver_api::{Lease, NewSession, SessionHead, Snapshot};
+use driver_api::{Lease, Letter, NewSession, SessionHead, Snapshot};
 use protocol::{Seq, SessionId};
 use tokio::sync::oneshot;
 
@@ -17,6 +17,8 @@ pub(in crate::sqlite) enum Work {
     Append(Lease, Vec<StoredRow>, Option<Box<SessionHead>>),
     Truncate(Lease, Seq),
     PutSnapshot(Lease, Snapshot),
+    Post(SessionId, Letter),
+    DropLetter(Lease, String),
     Remove(Lease),
 }
 
@@ -25,11 +27,12 @@ impl Work {
     pub(super) fn session(&self) -> &SessionId {
         match self {
             Work::Create(session, _) => &session.id,
-            Work::Claim(session) => session,
+            Work::Claim(session) | Work::Post(session, _) => session,
             Work::Release(lease)
             | Work::Append(lease, ..)
             | Work::Truncate(lease, _)
             | Work::PutSnapshot(lease, _)
+            | Work::DropLetter(lease, _)
             | Work::Remove(lease) => &lease.session,
         }
     }
@@ -38,7 +41,12 @@ impl Work {
     /// power: then their process is gone too, so that a lost claim or release harms nobody.
     pub(super) fn is_durable(&self) -> bool {
         match self {
-            Work::Create(..) | Work::Append(..) | Work::Truncate(..) | Work::Remove(_) => true,
+            Work::Create(..)
+            | Work::Append(..)
+            | Work::Truncate(..)
+            | Work::Post(..)
+            | Work::DropLetter(..)
+            | Work::Remove(_) => true,
             Work::Claim(_) | Work::Release(_) | Work::PutSnapshot(..) => false,
         }
     }
@@ -50,7 +58,12 @@ impl Work {
                 rows.iter().map(|row| row.body.len()).sum()
             }
             Work::PutSnapshot(_, snapshot) => snapshot.bytes.len(),
-            Work::Claim(_) | Work::Release(_) | Work::Truncate(..) | Work::Remove(_) => 0,
+            Work::Post(_, letter) => letter.body.len(),
+            Work::Claim(_)
+            | Work::Release(_)
+            | Work::Truncate(..)
+            | Work::DropLetter(..)
+            | Work::Remove(_) => 0,
         }
     }
 }
