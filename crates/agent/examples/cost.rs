@@ -54,6 +54,7 @@ fn command() -> Spawn {
         argv: vec![b"bash".to_vec(), b"-c".to_vec(), b"true".to_vec()],
         cwd: b"/tmp".to_vec(),
         env: vec![b"PATH=/usr/local/bin:/usr/bin:/bin".to_vec()],
+        stdin: Vec::new(),
     }
 }
 

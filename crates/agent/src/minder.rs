@@ -147,7 +147,11 @@ fn start(spawn: &Spawn, outputs: [BorrowedFd<'_>; FILES]) -> Result<Pid, (Step, 
     // A minder has one command at a time, so it can stand in the command's folder itself.
     std::env::set_current_dir(OsStr::from_bytes(&spawn.cwd)).map_err(at(Step::Folder))?;
     let path = program::find(name, &spawn.env).map_err(at(Step::Program))?;
-    sys::spawn(&path, &argv, &env, outputs).map_err(at(Step::Program))
+    // Without any it is the empty one of this process.
+    let input = if spawn.stdin.is_empty() { None } else { Some(sys::input_of(&spawn.stdin)) };
+    let input = input.transpose().map_err(at(Step::Launch))?;
+    let files = (input.as_ref().map(AsFd::as_fd), outputs);
+    sys::spawn(&path, &argv, &env, files).map_err(at(Step::Program))
 }
 
 /// Texts with a NUL byte cannot be passed on.

@@ -10,7 +10,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{
+    MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, fcntl_add_seals, memfd_create, seek,
+};
 use rustix::process::Pid;
 
 /// Missing in `libc`; the same number in glibc and musl.
@@ -185,16 +187,34 @@ pub(crate) fn set_name(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Starts a program: in a session of its own (so without a terminal), standard input as it is
-/// here, the two outputs as given, default signal dispositions and an empty mask, nothing else
-/// inherited. Returns when it was executed, or why it could not be.
+/// Puts bytes where a program can read them as a file: in memory, at their beginning, sealed so
+/// that nobody can change them any more. A pipe would have to be fed while the program runs.
+pub(crate) fn input_of(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Some systems insist that such a file can never be executed; kernels before 6.3 do not know
+    // that flag.
+    let file = memfd_create(c"input", flags | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create(c"input", flags))?;
+    crate::handover::write_all(&file, bytes)?;
+    seek(&file, SeekFrom::Start(0))?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+/// Starts a program: in a session of its own (so without a terminal), standard input as given or
+/// else as it is here, the two outputs as given, default signal dispositions and an empty mask,
+/// nothing else inherited. Returns when it was executed, or why it could not be.
 pub(crate) fn spawn(
     program: &CStr,
     argv: &[CString],
     env: &[CString],
-    [out, err]: [BorrowedFd<'_>; 2],
+    (input, [out, err]): (Option<BorrowedFd<'_>>, [BorrowedFd<'_>; 2]),
 ) -> io::Result<Pid> {
     let mut files = FileActions::new()?;
+    if let Some(input) = input {
+        files.dup2(input, libc::STDIN_FILENO)?;
+    }
     files.dup2(out, libc::STDOUT_FILENO)?;
     files.dup2(err, libc::STDERR_FILENO)?;
     let attributes = Attributes::new()?;

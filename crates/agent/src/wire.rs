@@ -8,14 +8,18 @@
 mod tests;
 
 /// The version that the agent names in its first frame. Both ends must speak the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// How many bytes a header has.
 pub const HEADER_LEN: usize = 9;
 
 /// How many bytes a frame may have after its header. Linux accepts at most 6 MiB of arguments and
-/// environment together; no other frame comes near.
-pub const FRAME_MAX: usize = 8 << 20;
+/// environment together, and [`STDIN_MAX`] may come with them; no other frame comes near.
+pub const FRAME_MAX: usize = 12 << 20;
+
+/// How many bytes a command may be given on standard input. They are held in memory on their whole
+/// way: more than that belongs into a file.
+pub const STDIN_MAX: usize = 4 << 20;
 
 /// How many bytes of output may be on their way per command before the reader says that it took
 /// them: enough to keep a pipe busy over a round trip, small enough for many commands at once.
@@ -46,6 +50,9 @@ pub enum WireError {
     /// It is longer than [`FRAME_MAX`].
     #[error("frame of {0} bytes is over the limit of {FRAME_MAX}")]
     TooLong(usize),
+    /// It gives a command more than [`STDIN_MAX`] to read.
+    #[error("standard input of {0} bytes is over the limit of {STDIN_MAX}")]
+    InputTooLong(usize),
     /// Its kind is unknown.
     #[error("frame of unknown kind {0:#04x}")]
     Unknown(u8),
@@ -91,6 +98,8 @@ pub struct Spawn {
     pub cwd: Vec<u8>,
     /// The whole environment, each as `NAME=value`.
     pub env: Vec<Vec<u8>>,
+    /// What it reads on standard input, then the end of it; at most [`STDIN_MAX`] bytes.
+    pub stdin: Vec<u8>,
 }
 
 /// What the agent is asked.
@@ -208,13 +217,17 @@ impl Request {
     /// Appends this request for command `id`.
     ///
     /// # Errors
-    /// [`WireError::TooLong`]; nothing is appended then.
+    /// [`WireError::TooLong`], [`WireError::InputTooLong`]; nothing is appended then.
     pub fn encode(&self, id: u32, out: &mut Vec<u8>) -> Result<(), WireError> {
         match self {
+            Request::Spawn(spawn) if spawn.stdin.len() > STDIN_MAX => {
+                Err(WireError::InputTooLong(spawn.stdin.len()))
+            }
             Request::Spawn(spawn) => frame(out, SPAWN, id, |out| {
                 put_list(out, &spawn.argv);
                 put_bytes(out, &spawn.cwd);
                 put_list(out, &spawn.env);
+                put_bytes(out, &spawn.stdin);
             }),
             Request::Kill { grace_ms } => frame(out, KILL, id, |out| put_u32(out, *grace_ms)),
             Request::Credit { bytes } => frame(out, CREDIT, id, |out| put_u32(out, *bytes)),
@@ -224,7 +237,7 @@ impl Request {
     /// Reads the fields of a request.
     ///
     /// # Errors
-    /// [`WireError::Unknown`], [`WireError::Malformed`].
+    /// [`WireError::Unknown`], [`WireError::Malformed`], [`WireError::InputTooLong`].
     pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = Fields { kind, rest: payload };
         let request = match kind {
@@ -232,6 +245,7 @@ impl Request {
                 argv: fields.list()?,
                 cwd: fields.bytes()?.to_vec(),
                 env: fields.list()?,
+                stdin: fields.input()?.to_vec(),
             }),
             KILL => Request::Kill { grace_ms: fields.u32()? },
             CREDIT => Request::Credit { bytes: fields.u32()? },
@@ -416,6 +430,14 @@ impl<'a> Fields<'a> {
     fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let len = self.u32()? as usize;
         self.take(len)
+    }
+
+    fn input(&mut self) -> Result<&'a [u8], WireError> {
+        let input = self.bytes()?;
+        if input.len() > STDIN_MAX {
+            return Err(WireError::InputTooLong(input.len()));
+        }
+        Ok(input)
     }
 
     fn list(&mut self) -> Result<Vec<Vec<u8>>, WireError> {

@@ -104,6 +104,7 @@ impl Agent {
         let cwd = shown(&spawn.cwd);
         let (id, requests, events) = self.link().await?.register()?;
         let mut frame = Vec::new();
+        // The length of the input was checked before, so it is the rest that is too long.
         wire::Request::Spawn(spawn).encode(id, &mut frame).map_err(|_| too_long(&program))?;
         let (pump, process) = Pump::new(id, requests, events, output);
         let (started, is_started) = oneshot::channel();

@@ -113,7 +113,18 @@ impl Workspace for Host {
     async fn write(&self, file: &Located, bytes: &[u8]) -> Result<FileStat, WorkspaceError> {
         check_size(file, bytes.len() as u64, WRITE_MAX)?;
         let (file, bytes) = (file.clone(), bytes.to_vec());
-        aside(move || replace::replace(&file, &bytes)).await
+        aside(move || replace::replace(&file, &bytes, None)).await
+    }
+
+    async fn write_with_mode(
+        &self,
+        file: &Located,
+        bytes: &[u8],
+        mode: u32,
+    ) -> Result<FileStat, WorkspaceError> {
+        check_size(file, bytes.len() as u64, WRITE_MAX)?;
+        let (file, bytes) = (file.clone(), bytes.to_vec());
+        aside(move || replace::replace(&file, &bytes, Some(mode))).await
     }
 
     async fn remove(&self, file: &Located) -> Result<(), WorkspaceError> {
@@ -126,6 +137,7 @@ impl Workspace for Host {
         spawn: Spawn,
         output: mpsc::Sender<Output>,
     ) -> Result<Box<dyn Process>, WorkspaceError> {
+        check_input(spawn.stdin.len())?;
         let cwd = self.locator.cwd.join(&spawn.cwd);
         let env = self.environment.of_command(&cwd, &spawn.env)?;
         if let Some(word) = spawn.argv.iter().find(|word| word.contains('\0')) {
@@ -133,7 +145,7 @@ impl Workspace for Host {
         }
         let argv = spawn.argv.into_iter().map(String::into_bytes).collect();
         let cwd = OsString::from(cwd).as_bytes().to_vec();
-        self.agent.spawn(wire::Spawn { argv, cwd, env }, output).await
+        self.agent.spawn(wire::Spawn { argv, cwd, env, stdin: spawn.stdin }, output).await
     }
 }
 
@@ -185,6 +197,16 @@ fn check_kind(kind: EntryKind, shown: &str) -> Result<(), WorkspaceError> {
 fn check_size(file: &Located, size: u64, limit: u64) -> Result<(), WorkspaceError> {
     if size > limit {
         return Err(WorkspaceError::TooLarge { path: file.shown(), size, limit });
+    }
+    Ok(())
+}
+
+fn check_input(len: usize) -> Result<(), WorkspaceError> {
+    // What the contract promises is what the frames carry.
+    const { assert!(Spawn::STDIN_MAX == wire::STDIN_MAX) };
+    if len > Spawn::STDIN_MAX {
+        let (size, limit) = (len as u64, Spawn::STDIN_MAX as u64);
+        return Err(WorkspaceError::TooLarge { path: "standard input".to_owned(), size, limit });
     }
     Ok(())
 }

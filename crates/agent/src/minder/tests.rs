@@ -25,7 +25,7 @@ fn frame(id: u32, request: &Request) -> Vec<u8> {
 }
 
 fn spawn() -> Spawn {
-    Spawn { argv: vec![b"true".to_vec()], cwd: b"/".to_vec(), env: Vec::new() }
+    Spawn { argv: vec![b"true".to_vec()], cwd: b"/".to_vec(), env: Vec::new(), stdin: Vec::new() }
 }
 
 #[test]

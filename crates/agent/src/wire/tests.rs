@@ -7,6 +7,7 @@ fn requests() -> Vec<Request> {
         argv: vec![b"bash".to_vec(), b"-c".to_vec(), b"printf '\xff'".to_vec()],
         cwd: b"/tmp/\xf0".to_vec(),
         env: vec![b"A=b".to_vec(), Vec::new()],
+        stdin: b"in\0\xff".to_vec(),
     };
     vec![
         Request::Spawn(spawn),
@@ -80,6 +81,27 @@ fn a_frame_over_the_limit_is_not_written() {
     let reply = Reply::Output { stream: Stream::Stdout, bytes: vec![0; FRAME_MAX] };
     assert_eq!(reply.encode(1, &mut bytes), Err(WireError::TooLong(FRAME_MAX + 1)));
     assert_eq!(bytes, b"before");
+}
+
+#[test]
+fn more_input_than_the_limit_is_neither_written_nor_read() {
+    let spawn = |len| Spawn {
+        argv: vec![b"cat".to_vec()],
+        cwd: b"/".to_vec(),
+        env: Vec::new(),
+        stdin: vec![7; len],
+    };
+    let mut bytes = Vec::new();
+    let refused = Err(WireError::InputTooLong(STDIN_MAX + 1));
+    assert_eq!(Request::Spawn(spawn(STDIN_MAX + 1)).encode(1, &mut bytes), refused);
+    assert_eq!(bytes, b"");
+    Request::Spawn(spawn(STDIN_MAX)).encode(1, &mut bytes).unwrap();
+    let fields = &bytes[HEADER_LEN..];
+    assert_eq!(Request::decode(SPAWN, fields), Ok(Request::Spawn(spawn(STDIN_MAX))));
+    // The same frame with one byte more, as another program might write it.
+    let mut longer = fields[..fields.len() - STDIN_MAX - 4].to_vec();
+    put_bytes(&mut longer, &[7; STDIN_MAX + 1]);
+    assert_eq!(Request::decode(SPAWN, &longer), refused.map(|()| Request::Credit { bytes: 0 }));
 }
 
 #[test]

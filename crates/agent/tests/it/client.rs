@@ -160,6 +160,7 @@ pub(crate) fn command(argv: &[&str]) -> Spawn {
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
         cwd: b"/".to_vec(),
         env: env.iter().map(|pair| pair.as_bytes().to_vec()).collect(),
+        stdin: Vec::new(),
     }
 }
 

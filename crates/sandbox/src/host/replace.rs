@@ -18,11 +18,16 @@ use super::{Name, check_kind, stat_of};
 const NAME_TRIES: usize = 16;
 
 /// Replaces or creates a file. On any failure nothing is changed and nothing is left over.
-pub(super) fn replace(file: &Located, bytes: &[u8]) -> Result<FileStat, WorkspaceError> {
+/// A file that was not there gets the bits `new_mode`, where they are given.
+pub(super) fn replace(
+    file: &Located,
+    bytes: &[u8],
+    new_mode: Option<u32>,
+) -> Result<FileStat, WorkspaceError> {
     let place = Place::of(file)?;
     let told = |error: Errno| place.refusal(error, "write");
     let (folder, name, made) = place.folder_made().map_err(told)?;
-    let target = Target { folder: &folder, name, shown: file.shown() };
+    let target = Target { folder: &folder, name, shown: file.shown(), new_mode };
     let written = target.replace(bytes).map_err(|error| match error {
         Failure::Refused(refused) => refused,
         Failure::System(error) => told(error),
@@ -48,6 +53,7 @@ struct Target<'a> {
     folder: &'a OwnedFd,
     name: Name<'a>,
     shown: String,
+    new_mode: Option<u32>,
 }
 
 impl Target<'_> {
@@ -80,8 +86,10 @@ impl Target<'_> {
     ) -> Result<FileStat, Failure> {
         let temporary = temporary?;
         temporary.fill(bytes)?;
-        if let Some(old) = old {
-            temporary.take_after(old)?;
+        match (old, self.new_mode) {
+            (Some(old), _) => temporary.take_after(old)?,
+            (None, Some(mode)) => fchmod(&temporary.file, Mode::from_raw_mode(mode & 0o777))?,
+            (None, None) => {}
         }
         // The name must never point to contents that a power failure could take back. That the
         // rename itself may be taken back is all right: the old contents are whole.

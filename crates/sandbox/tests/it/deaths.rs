@@ -59,6 +59,7 @@ async fn p1_closing_the_agent_ends_every_tree() {
         argv: vec!["true".to_owned()],
         cwd: place.cwd().to_owned(),
         env: Vec::new(),
+        stdin: Vec::new(),
     };
     let refused = place.workspace.spawn(spawn, sender).await;
     assert!(matches!(refused, Err(WorkspaceError::Fault(_))), "got {refused:?}");
@@ -107,8 +108,12 @@ async fn a_program_that_is_no_agent_is_a_fault() {
         let options = sandbox::HostOptions { cwd: "/".into(), ..Default::default() };
         let workspace = sandbox::host(options, agent).unwrap();
         let (sender, _output) = tokio::sync::mpsc::channel(1);
-        let spawn =
-            driver_api::Spawn { argv: vec!["true".to_owned()], cwd: "/".into(), env: Vec::new() };
+        let spawn = driver_api::Spawn {
+            argv: vec!["true".to_owned()],
+            cwd: "/".into(),
+            env: Vec::new(),
+            stdin: Vec::new(),
+        };
         let refused = workspace.spawn(spawn, sender).await;
         assert!(matches!(refused, Err(WorkspaceError::Fault(_))), "got {refused:?}");
     }
@@ -143,6 +148,7 @@ async fn be_the_narthex_that_is_killed() {
         argv: vec!["bash".to_owned(), "-c".to_owned(), script],
         cwd: "/".into(),
         env: Vec::new(),
+        stdin: Vec::new(),
     };
     let mut process = place.workspace.spawn(spawn, sender).await.unwrap();
     process.wait().await.unwrap();
