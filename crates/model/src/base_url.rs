@@ -1,7 +1,7 @@
 //! Where a wire's requests go, made of a base URL as people write it.
 
+use outbound::Url;
 use protocol::Wire;
-use reqwest::Url;
 
 /// Parses a base URL: `http` or `https` with a host, nothing behind the path.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
@@ -69,15 +69,6 @@ fn is_version(part: &str) -> bool {
     letters.next() == Some('v') && letters.next().is_some_and(|next| next.is_ascii_digit())
 }
 
-/// Tells whether a URL leads to this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,20 +109,6 @@ mod tests {
     fn a_base_url_without_scheme_or_host_is_refused() {
         for text in ["", "localhost:11434", "ftp://h/", "/v1"] {
             assert!(parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn loopback_is_told_by_name_and_address() {
-        for (text, expected) in [
-            ("http://127.0.0.1:1", true),
-            ("http://[::1]:1/v1", true),
-            ("http://localhost", true),
-            ("http://127.9.9.9", true),
-            ("https://api.openai.com", false),
-            ("http://10.0.0.1", false),
-        ] {
-            assert_eq!(is_loopback(&parse(text).unwrap()), expected, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use driver_api::{ModelError, ModelErrorKind};
-use reqwest::header::HeaderMap;
+use outbound::HeaderMap;
 use serde_json::Value;
 
 use crate::json;

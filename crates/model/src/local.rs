@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reqwest::Client;
+use outbound::{HeaderMap, Servers, Url};
 use serde_json::Value;
 
 use crate::{client, json};
@@ -87,14 +87,14 @@ pub struct Found {
 /// the order asked. At most the first 32 candidates are asked. Ports such as 8080 are often taken
 /// by something else, so the shape of the answer decides, not the port.
 pub async fn probe_local(candidates: &[LocalServer]) -> Vec<Found> {
-    let Ok(client) = client::local() else { return Vec::new() };
+    let client = client::local();
     let probes = candidates.iter().take(CANDIDATES_MAX).map(|server| async {
         tokio::time::timeout(ANSWER_TIMEOUT, probe(&client, server)).await.ok().flatten()
     });
     join_all(probes).await.into_iter().flatten().collect()
 }
 
-async fn probe(client: &Client, server: &LocalServer) -> Option<Found> {
+async fn probe(client: &Servers, server: &LocalServer) -> Option<Found> {
     let base = server.base_url.trim_end_matches('/').trim_end_matches("/v1");
     let answer = get(client, &format!("{base}/{}", server.kind.path())).await;
     let models = match (server.kind, answer) {
@@ -107,8 +107,8 @@ async fn probe(client: &Client, server: &LocalServer) -> Option<Found> {
     Some(Found { kind: server.kind, base_url: format!("{base}/v1"), models })
 }
 
-async fn get(client: &Client, url: &str) -> Option<Value> {
-    let mut response = client.get(url).send().await.ok()?;
+async fn get(client: &Servers, url: &str) -> Option<Value> {
+    let mut response = client.get(&Url::parse(url).ok()?, HeaderMap::new()).await.ok()?;
     if !response.status().is_success() {
         return None;
     }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use driver_api::{Model, ModelInfo, Models};
+use outbound::{HeaderMap, HeaderName, HeaderValue, Url};
 use protocol::{Refusal, RefusalCode, Wire};
-use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::client::Http;
 use crate::provider::{Error, Options, Provider, key_variable};

@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use driver_api::{
     Delta, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
 };
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Response, Url};
+use outbound::{Error, HeaderMap, Response, Url, Wait};
 use stdx::Secret;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -93,22 +92,22 @@ impl Remote {
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Response, ModelError> {
-        // Asking again does not bring what this machine lacks.
-        let client = self.http.to(&self.url).await.map_err(|error| {
-            ModelError::new(ModelErrorKind::Rejected, short(&error.to_string()))
+        let sent = self.http.servers().post(&self.url, self.headers.clone(), body).await;
+        let mut response = sent.map_err(|error| match error {
+            // Asking again does not bring what this machine lacks.
+            Error::Setup(_) | Error::Url { .. } => {
+                ModelError::new(ModelErrorKind::Rejected, short(&error.to_string()))
+            }
+            error => network(&self.describe(&error)),
         })?;
-        let call = client.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = call.send().await.map_err(|error| network(&self.describe(error)))?;
         let status = response.status();
         if !status.is_success() {
-            let headers = response.headers().clone();
-            let body = start_of_body(response).await;
-            return Err(failure::of_status(status.as_u16(), &headers, &body));
+            let body = start_of_body(&mut response).await;
+            return Err(failure::of_status(status.as_u16(), response.headers(), &body));
         }
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if kind.is_some_and(|kind| kind.starts_with("application/json")) {
-            let kind = kind.unwrap_or_default().to_owned();
-            return Err(no_stream(&kind, &start_of_body(response).await));
+        let kind = response.content_type().filter(|kind| kind.starts_with("application/json"));
+        if let Some(kind) = kind.map(str::to_owned) {
+            return Err(no_stream(&kind, &start_of_body(&mut response).await));
         }
         Ok(response)
     }
@@ -136,7 +135,7 @@ impl Remote {
                     pushed?;
                 }
                 Ok(None) => break None,
-                Err(error) => break Some(self.describe(error)),
+                Err(error) => break Some(self.describe(&error)),
             }
         };
         let ended = answer.end();
@@ -146,24 +145,27 @@ impl Remote {
     }
 
     /// Says what broke and where, without the address's path: it may hold what a user hides.
-    fn describe(&self, error: reqwest::Error) -> String {
-        let error = error.without_url();
+    fn describe(&self, error: &Error) -> String {
         let host = self.url.host_str().unwrap_or_default();
         let place = match self.url.port_or_known_default() {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
-        if error.is_connect() && error.is_timeout() {
-            format!("connect to {place}: no answer for {}", stdx::duration(CONNECT_TIMEOUT))
-        } else if error.is_connect() {
-            // On this machine the cure is in the reader's hands.
-            let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-            let hint = if is_here { "; is the model server running?" } else { "" };
-            format!("connect to {place}: {}{hint}", root(&error))
-        } else if error.is_timeout() {
-            format!("{place} said nothing for {}", stdx::duration(SILENCE_TIMEOUT))
-        } else {
-            format!("the connection to {place} broke: {}", root(&error))
+        match error {
+            Error::Timeout { wait: Wait::Connect, .. } => {
+                format!("connect to {place}: no answer for {}", stdx::duration(CONNECT_TIMEOUT))
+            }
+            Error::Connect { reason, .. } | Error::Lookup { reason, .. } => {
+                // On this machine the cure is in the reader's hands.
+                let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+                let hint = if is_here { "; is the model server running?" } else { "" };
+                format!("connect to {place}: {reason}{hint}")
+            }
+            Error::Timeout { .. } => {
+                format!("{place} said nothing for {}", stdx::duration(SILENCE_TIMEOUT))
+            }
+            Error::Broken { reason, .. } => format!("the connection to {place} broke: {reason}"),
+            error => error.to_string(),
         }
     }
 
@@ -190,7 +192,7 @@ async fn send_on(answer: &mut Answer, deltas: &mpsc::Sender<Delta>) {
 }
 
 /// Reads the start of a body; what cannot be read is left out, for the status says enough.
-async fn start_of_body(mut response: Response) -> Vec<u8> {
+async fn start_of_body(response: &mut Response) -> Vec<u8> {
     let mut body = Vec::new();
     let reading = async {
         while body.len() < ERROR_BYTES_MAX {
@@ -215,9 +217,4 @@ fn no_stream(kind: &str, body: &[u8]) -> ModelError {
 
 fn network(message: &str) -> ModelError {
     ModelError::new(ModelErrorKind::Network, short(message))
-}
-
-/// Returns the innermost cause: those around it only say that something failed.
-fn root(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), root)
 }

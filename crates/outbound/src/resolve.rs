@@ -1,0 +1,141 @@
+//! Names to addresses, and addresses to connections: what tests replace.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+/// How many lookups may be on their way: each holds a thread, and a dead name server holds it for
+/// half a minute.
+const LOOKUPS_MAX: usize = 32;
+
+/// How many addresses are tried of those that a name has: more are not reached in time anyway.
+const ATTEMPTS_MAX: usize = 8;
+
+/// How long one address is tried alone before the next joins in (RFC 8305 says 250 ms).
+const ATTEMPT_LEAD: Duration = Duration::from_millis(250);
+
+/// Turns a name into addresses.
+#[async_trait]
+pub trait Resolve: Send + Sync + std::fmt::Debug {
+    /// Returns all addresses of a name, which is in lower case and without a dot at its end.
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// Connects to an address that has been checked.
+#[async_trait]
+pub trait Dial: Send + Sync + std::fmt::Debug {
+    /// Opens a connection to exactly this address.
+    async fn dial(&self, address: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// The resolver of the system.
+///
+/// It is the one that knows the hosts file, the name service switch and the split names of a
+/// company's network, so that a name means here what it means to every other program of the user.
+/// A resolver of our own would ask the name servers alone, and would bring a few dozen crates.
+#[derive(Clone, Debug)]
+pub struct SystemResolver {
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self { lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+    }
+}
+
+#[async_trait]
+impl Resolve for SystemResolver {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let lookups = Arc::clone(&self.lookups);
+        let permit = lookups.acquire_owned().await.map_err(io::Error::other)?;
+        let name = name.to_owned();
+        let looking = tokio::task::spawn_blocking(move || {
+            // The thread goes on when nobody waits any more, and keeps its place until it ends.
+            let _permit = permit;
+            let found = (name.as_str(), 0).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        });
+        looking.await.map_err(io::Error::other)?
+    }
+}
+
+/// Plain TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpDial;
+
+#[async_trait]
+impl Dial for TcpDial {
+    async fn dial(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+/// Connects to the first address that answers. The next one joins in when one fails or is slow.
+pub(crate) async fn connect_first(
+    dial: &dyn Dial,
+    addresses: &[SocketAddr],
+) -> io::Result<TcpStream> {
+    let mut waiting = interleaved(addresses).into_iter().take(ATTEMPTS_MAX);
+    let mut attempts = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
+    loop {
+        match waiting.next() {
+            Some(address) => attempts.push(dial.dial(address)),
+            None if attempts.is_empty() => return Err(failure),
+            None => {}
+        }
+        let is_last = waiting.len() == 0;
+        let ended = tokio::select! {
+            ended = attempts.next() => ended,
+            () = tokio::time::sleep(ATTEMPT_LEAD), if !is_last => None,
+        };
+        match ended {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => failure = error,
+            None => {}
+        }
+    }
+}
+
+/// Keeps the order of the system but takes turns between the two families: where one of them
+/// leads nowhere, the other comes soon.
+fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let leads = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (mut first, mut second): (Vec<_>, Vec<_>) =
+        addresses.iter().copied().partition(|address| address.is_ipv6() == leads);
+    first.reverse();
+    second.reverse();
+    let mut ordered = Vec::with_capacity(addresses.len());
+    while !first.is_empty() || !second.is_empty() {
+        ordered.extend(first.pop());
+        ordered.extend(second.pop());
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns() {
+        let parse = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let mixed = parse(&["[2600::1]:1", "[2600::2]:1", "[2600::3]:1", "1.1.1.1:1", "1.1.1.2:1"]);
+        let expected =
+            parse(&["[2600::1]:1", "1.1.1.1:1", "[2600::2]:1", "1.1.1.2:1", "[2600::3]:1"]);
+        assert_eq!(interleaved(&mixed), expected);
+        assert_eq!(interleaved(&[]), Vec::new());
+    }
+}
