@@ -13,13 +13,15 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, PathFact, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+    Access, CallFacts, Located, PathFact, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec,
+    Workspace,
 };
 use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{arguments, place};
+use crate::seen::LOOK_AHEAD;
+use crate::{arguments, change, place, seen};
 use patch::Patch;
 use plan::Plan;
 
@@ -81,6 +83,16 @@ impl Tool for ApplyPatch {
         Ok(CallFacts { effect: Effect::Write, summary: summary(&names), paths, command: None })
     }
 
+    async fn preview(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        workspace: &dyn Workspace,
+    ) -> Option<String> {
+        let plan = Plan::make(&parse(input).ok()?, facts, workspace, LOOK_AHEAD).await.ok()?;
+        change::preview(&plan.changes())
+    }
+
     async fn run(
         &self,
         input: &Map<String, Value>,
@@ -88,11 +100,12 @@ impl Tool for ApplyPatch {
         context: &ToolContext,
     ) -> Result<ToolOutcome, ToolError> {
         let patch = parse(input)?;
-        let plan = Plan::make(&patch, facts, context).await?;
+        let is_known = |file: &Located, bytes: &[u8]| seen::require_unchanged(context, file, bytes);
+        let plan = Plan::make(&patch, facts, &*context.workspace, &is_known).await?;
         if context.cancel.is_cancelled() {
             return Ok(ToolOutcome::error("stopped by the user; nothing was changed"));
         }
-        plan.carry_out(context).await
+        plan.carry_out(&*context.workspace).await
     }
 }
 

@@ -40,8 +40,19 @@ pub(crate) fn diffable(bytes: Vec<u8>) -> String {
     }
 }
 
+/// Says what a call will change, before it runs; none where nothing changes.
+pub(crate) fn preview(changes: &[FileChange]) -> Option<String> {
+    Some(drawn(changes).0).filter(|text| !text.is_empty())
+}
+
 /// Shows changes to files as a unified diff.
 pub(crate) fn display(changes: &[FileChange]) -> Display {
+    let (diff, added, removed) = drawn(changes);
+    Display::Diff { diff, added, removed }
+}
+
+/// Returns the diff and how many lines it adds and removes.
+fn drawn(changes: &[FileChange]) -> (String, u32, u32) {
     let (mut text, mut added, mut removed) = (String::new(), 0, 0);
     for change in changes {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -58,12 +69,17 @@ pub(crate) fn display(changes: &[FileChange]) -> Display {
         let mut unified = diff.unified_diff();
         unified.context_radius(CONTEXT_LINES).header(&from, &to);
         if text.len() <= DIFF_BYTES_MAX {
+            let start = text.len();
             // Writing to a String cannot fail.
             let _ = write!(text, "{unified}");
+            // A file without a line comes or goes without a hunk; its name says so.
+            if text.len() == start && old.is_some() != new.is_some() {
+                let _ = writeln!(text, "--- {from}\n+++ {to}");
+            }
         }
     }
     cut(&mut text);
-    Display::Diff { diff: text, added, removed }
+    (text, added, removed)
 }
 
 fn diff<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
@@ -127,6 +143,16 @@ mod tests {
         assert_eq!((added, removed), (1, 1));
         let Display::Diff { diff, .. } = change(None, Some("a\n")) else { panic!("no diff") };
         assert_eq!(diff, "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n");
+    }
+
+    #[test]
+    fn an_empty_file_is_named() {
+        let Display::Diff { diff, added, .. } = change(None, Some("")) else { panic!("no diff") };
+        assert_eq!((diff.as_str(), added), ("--- /dev/null\n+++ b/a.txt\n", 0));
+        let Display::Diff { diff, .. } = change(Some(""), None) else { panic!("no diff") };
+        assert_eq!(diff, "--- a/a.txt\n+++ /dev/null\n");
+        let Display::Diff { diff, .. } = change(Some(""), Some("")) else { panic!("no diff") };
+        assert_eq!(diff, "");
     }
 
     #[test]

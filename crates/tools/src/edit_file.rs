@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::change::{self, FileChange};
 use crate::limit::FILE_BYTES_MAX;
+use crate::seen::{Check, LOOK_AHEAD};
 use crate::text_file::{self, TextFile};
 use crate::{arguments, place, seen};
 use replace::Miss;
@@ -90,16 +91,75 @@ impl Tool for EditFile {
         }
     }
 
+    async fn preview(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        workspace: &dyn Workspace,
+    ) -> Option<String> {
+        let planned = Planned::make(input, facts, workspace, LOOK_AHEAD).await.ok()?;
+        change::preview(&[planned.into_change()])
+    }
+
     async fn run(
         &self,
         input: &Map<String, Value>,
         facts: &CallFacts,
         context: &ToolContext,
     ) -> Result<ToolOutcome, ToolError> {
+        let is_known = |file: &Located, bytes: &[u8]| seen::require_seen(context, file, bytes);
+        let planned = Planned::make(input, facts, &*context.workspace, &is_known).await;
+        let planned = match planned {
+            Err(ToolError::Workspace(WorkspaceError::NotFound(_))) => {
+                let error = place::missing(place::judged(facts, 0)?, context).await;
+                return Err(ToolError::Invalid(format!("{error}; use write_file for a new file")));
+            }
+            planned => planned?,
+        };
+        let Planned { file, name, before, after, bytes } = &planned;
+        let stamp = seen::stamp(&file.real, bytes);
+        if before.text == *after {
+            let text = format!("the edits cancel each other out; {name} is unchanged");
+            return Ok(ToolOutcome { files: vec![stamp], ..ToolOutcome::text(text) });
+        }
+        context.workspace.write(file, bytes).await?;
+        let lines = change::changed_lines(&before.text, after);
+        let text = format!("edited {name}: {lines}");
+        Ok(ToolOutcome {
+            display: Some(change::display(&[planned.into_change()])),
+            files: vec![stamp],
+            ..ToolOutcome::text(text)
+        })
+    }
+}
+
+/// What a call does to the file as it is.
+#[derive(Debug)]
+struct Planned<'a> {
+    file: &'a Located,
+    name: String,
+    before: TextFile,
+    after: String,
+    /// `after` as it will lie in the file.
+    bytes: Vec<u8>,
+}
+
+impl<'a> Planned<'a> {
+    /// Works a call out; changes nothing. `check` sees the file before anything else is said of
+    /// it, and may refuse.
+    async fn make(
+        input: &Map<String, Value>,
+        facts: &'a CallFacts,
+        workspace: &dyn Workspace,
+        check: Check<'_>,
+    ) -> Result<Self, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let file = place::judged(facts, 0)?;
-        let name = place::shown(&*context.workspace, &file.real);
-        let before = read(file, &name, context).await?;
+        let name = place::shown(workspace, &file.real);
+        let found = workspace.read(file, FILE_BYTES_MAX).await?.bytes;
+        check(file, &found)?;
+        let before = text_file::decode(found)
+            .map_err(|kind| ToolError::Invalid(format!("{name} is not a text: {kind}")))?;
         let after = apply(&before.text, &arguments.edits).map_err(|(number, miss)| {
             let count = arguments.edits.len();
             let which =
@@ -111,36 +171,14 @@ impl Tool for EditFile {
             let limit = stdx::bytes(FILE_BYTES_MAX);
             return Err(ToolError::Invalid(format!("{name} would grow beyond {limit}")));
         }
-        let stamp = seen::stamp(&file.real, &bytes);
-        if before.text == after {
-            let text = format!("the edits cancel each other out; {name} is unchanged");
-            return Ok(ToolOutcome { files: vec![stamp], ..ToolOutcome::text(text) });
-        }
-        context.workspace.write(file, &bytes).await?;
-        let lines = change::changed_lines(&before.text, &after);
-        let text = format!("edited {name}: {lines}");
-        let after = TextFile { text: after, encoding: before.encoding };
-        let change = FileChange { name, old: Some(before.readable()), new: Some(after.readable()) };
-        Ok(ToolOutcome {
-            display: Some(change::display(&[change])),
-            files: vec![stamp],
-            ..ToolOutcome::text(text)
-        })
+        Ok(Self { file, name, before, after, bytes })
     }
-}
 
-async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<TextFile, ToolError> {
-    let bytes = match context.workspace.read(file, FILE_BYTES_MAX).await {
-        Ok(contents) => contents.bytes,
-        Err(WorkspaceError::NotFound(_)) => {
-            let error = place::missing(file, context).await;
-            return Err(ToolError::Invalid(format!("{error}; use write_file for a new file")));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    seen::require_seen(context, file, &bytes)?;
-    text_file::decode(bytes)
-        .map_err(|kind| ToolError::Invalid(format!("{name} is not a text: {kind}")))
+    fn into_change(self) -> FileChange {
+        let after = TextFile { text: self.after, encoding: self.before.encoding };
+        let (old, new) = (Some(self.before.readable()), Some(after.readable()));
+        FileChange { name: self.name, old, new }
+    }
 }
 
 /// Applies edits one after the other; the number of the edit that fails comes with its miss.

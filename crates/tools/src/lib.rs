@@ -1,4 +1,4 @@
-//! Native tools: files, search, edits, commands.
+//! Native tools: files, search, edits, commands, questions.
 //!
 //! **What**: [`native`], the tools that need no network and no other session, and
 //! [`limit_output`], the cut of what a model reads.
@@ -8,8 +8,10 @@
 
 mod apply_patch;
 mod arguments;
+mod ask_question;
 mod change;
 mod edit_file;
+mod exit_plan;
 mod file_kind;
 mod glob;
 mod grep;
@@ -21,6 +23,7 @@ mod run_shell;
 mod seen;
 mod text_file;
 mod walk;
+mod words;
 mod write_file;
 
 use std::sync::Arc;
@@ -40,5 +43,7 @@ pub fn native() -> Vec<Arc<dyn Tool>> {
         Arc::new(edit_file::EditFile::default()),
         Arc::new(apply_patch::ApplyPatch::default()),
         Arc::new(run_shell::RunShell::default()),
+        Arc::new(ask_question::AskQuestion::default()),
+        Arc::new(exit_plan::ExitPlan::default()),
     ]
 }

@@ -170,6 +170,7 @@ async fn spawn(
         argv: vec![shell.to_owned(), "-c".to_owned(), command.to_owned()],
         cwd: cwd.clone(),
         env: env.to_vec(),
+        stdin: Vec::new(),
     };
     match context.workspace.spawn(start("bash"), output.clone()).await {
         // The folder was there a moment ago, so it is bash that is missing.

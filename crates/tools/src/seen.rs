@@ -11,6 +11,12 @@ use crate::place;
 /// How many bytes of the digest a stamp keeps: 32 hexadecimal digits.
 const STAMP_BYTES: usize = 16;
 
+/// Sees what is in a file before anything else is said of it, and may refuse its change.
+pub(crate) type Check<'c> = &'c (dyn Fn(&Located, &[u8]) -> Result<(), ToolError> + Sync);
+
+/// Lets a call look ahead: what a session knows matters when the change is made.
+pub(crate) const LOOK_AHEAD: Check<'static> = &|_, _| Ok(());
+
 /// Returns the hash of a file's contents as stamps carry it.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);

@@ -131,7 +131,10 @@ impl Unseen {
                 _ => format!("{files} and {folders}"),
             };
             let verb = if self.hidden_files + self.hidden_folders == 1 { "is" } else { "are" };
-            notes.push_str(&format!("\n({what} {verb} left out by a rule)"));
+            notes.push_str(&format!(
+                "\n({what} {verb} left out by a rule; read_file with the path of such a file asks \
+                 for it where the rule leaves that open)"
+            ));
         }
         if self.is_cut {
             notes.push_str("\n(stopped after 1,000,000 entries: search a smaller folder)");

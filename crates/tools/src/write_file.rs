@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
     WorkspaceError,
 };
 use serde::Deserialize;
@@ -60,27 +60,32 @@ impl Tool for WriteFile {
         place::facts_of(arguments.path, Access::Write, workspace).await
     }
 
+    async fn preview(
+        &self,
+        input: &Map<String, Value>,
+        facts: &CallFacts,
+        workspace: &dyn Workspace,
+    ) -> Option<String> {
+        let planned = Planned::make(input, facts, workspace).await.ok()?;
+        if planned.changes_nothing() {
+            return None;
+        }
+        change::preview(&[planned.into_change()])
+    }
+
     async fn run(
         &self,
         input: &Map<String, Value>,
         facts: &CallFacts,
         context: &ToolContext,
     ) -> Result<ToolOutcome, ToolError> {
-        let arguments: Arguments<'_> = arguments::parse(input)?;
-        let file = place::judged(facts, 0)?;
-        let name = place::shown(&*context.workspace, &file.real);
-        let content = arguments.content;
-        // Read anew: the file may have come into being since the gate looked.
-        let old = match context.workspace.read(file, FILE_BYTES_MAX).await {
-            Ok(contents) => Some(contents.bytes),
-            Err(WorkspaceError::NotFound(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(old) = &old {
+        let planned = Planned::make(input, facts, &*context.workspace).await?;
+        let Planned { file, name, content, old } = &planned;
+        if let Some(old) = old {
             seen::require_seen(context, file, old)?;
         }
         let stamp = seen::stamp(&file.real, content.as_bytes());
-        if old.as_deref() == Some(content.as_bytes()) {
+        if planned.changes_nothing() {
             let text = format!("{name} has this content already; unchanged");
             return Ok(ToolOutcome { files: vec![stamp], ..ToolOutcome::text(text) });
         }
@@ -90,12 +95,49 @@ impl Tool for WriteFile {
             Some(_) => format!("wrote {name}: {lines}"),
             None => format!("created {name}: {lines}"),
         };
-        let old = old.map(change::diffable);
-        let change = FileChange { name, old, new: Some(content.to_owned()) };
         Ok(ToolOutcome {
-            display: Some(change::display(&[change])),
+            display: Some(change::display(&[planned.into_change()])),
             files: vec![stamp],
             ..ToolOutcome::text(text)
         })
+    }
+}
+
+/// What a call does to the file as it is.
+#[derive(Debug)]
+struct Planned<'a> {
+    file: &'a Located,
+    name: String,
+    content: &'a str,
+    /// What is there; none where nothing is.
+    old: Option<Vec<u8>>,
+}
+
+impl<'a> Planned<'a> {
+    /// Works a call out; changes nothing. The file is read anew: it may have come into being since
+    /// the gate looked.
+    async fn make(
+        input: &'a Map<String, Value>,
+        facts: &'a CallFacts,
+        workspace: &dyn Workspace,
+    ) -> Result<Self, ToolError> {
+        let arguments: Arguments<'_> = arguments::parse(input)?;
+        let file = place::judged(facts, 0)?;
+        let name = place::shown(workspace, &file.real);
+        let old = match workspace.read(file, FILE_BYTES_MAX).await {
+            Ok(contents) => Some(contents.bytes),
+            Err(WorkspaceError::NotFound(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { file, name, content: arguments.content, old })
+    }
+
+    fn changes_nothing(&self) -> bool {
+        self.old.as_deref() == Some(self.content.as_bytes())
+    }
+
+    fn into_change(self) -> FileChange {
+        let old = self.old.map(change::diffable);
+        FileChange { name: self.name, old, new: Some(self.content.to_owned()) }
     }
 }

@@ -1,19 +1,22 @@
 //! What a patch does to the files as they are: made and checked first, then carried out.
 
-use driver_api::{
-    CallFacts, Located, ToolContext, ToolError, ToolOutcome, Workspace, WorkspaceError,
-};
+use driver_api::{CallFacts, Located, ToolError, ToolOutcome, Workspace, WorkspaceError};
 use protocol::event::FileStamp;
 
 use super::apply::apply;
 use super::patch::{Change, Hunk, Patch};
 use crate::change::{self, FileChange};
 use crate::limit::FILE_BYTES_MAX;
+use crate::seen::Check;
 use crate::text_file;
 use crate::{place, seen};
 
 /// The most bytes of all files of one patch together; they are held until all are written.
 const TOTAL_BYTES_MAX: usize = 128 << 20;
+
+/// The permission bits that a file takes along: who may read, write and run it. Bits that change
+/// whose rights a program has are given by nobody unasked.
+const MODE_BITS: u32 = 0o777;
 
 /// A file that the patch touches.
 #[derive(Debug)]
@@ -24,6 +27,9 @@ struct File {
     before: Option<Vec<u8>>,
     /// What will be there.
     after: Option<Vec<u8>>,
+    /// The permission bits of what is there, or of what moves here; none for a new file, which
+    /// gets the usual ones.
+    mode: Option<u32>,
 }
 
 /// What will be done, in the order of the patch.
@@ -39,17 +45,19 @@ impl Plan {
     pub(super) async fn make(
         patch: &Patch,
         facts: &CallFacts,
-        context: &ToolContext,
+        workspace: &dyn Workspace,
+        check: Check<'_>,
     ) -> Result<Self, ToolError> {
         let mut plan = Self { files: Vec::new(), lines: Vec::new(), notes: patch.notes.clone() };
         let mut index = 0;
         for change in &patch.changes {
-            let first = plan.open(place::judged(facts, index)?, context).await?;
+            let first = plan.open(place::judged(facts, index)?, workspace, check).await?;
             index += 1;
             let second = match change {
                 Change::Update { move_to: Some(_), .. } => {
+                    let target = place::judged(facts, index)?;
                     index += 1;
-                    Some(plan.open(place::judged(facts, index - 1)?, context).await?)
+                    Some(plan.open(target, workspace, check).await?)
                 }
                 Change::Update { .. } | Change::Add { .. } | Change::Delete { .. } => None,
             };
@@ -60,18 +68,23 @@ impl Plan {
     }
 
     /// Reads a file, or finds it among those that earlier changes of the patch touch.
-    async fn open(&mut self, located: &Located, context: &ToolContext) -> Result<usize, ToolError> {
+    async fn open(
+        &mut self,
+        located: &Located,
+        workspace: &dyn Workspace,
+        check: Check<'_>,
+    ) -> Result<usize, ToolError> {
         let known = self.files.iter().position(|file| file.located.real == located.real);
         if let Some(known) = known {
             return Ok(known);
         }
-        let before = match context.workspace.read(located, FILE_BYTES_MAX).await {
-            Ok(contents) => Some(contents.bytes),
-            Err(WorkspaceError::NotFound(_)) => None,
+        let (before, mode) = match workspace.read(located, FILE_BYTES_MAX).await {
+            Ok(contents) => (Some(contents.bytes), Some(contents.stat.mode & MODE_BITS)),
+            Err(WorkspaceError::NotFound(_)) => (None, None),
             Err(error) => return Err(error.into()),
         };
         if let Some(bytes) = &before {
-            seen::require_unchanged(context, located, bytes)?;
+            check(located, bytes)?;
         }
         let held: usize =
             self.files.iter().filter_map(|file| file.before.as_ref()).map(Vec::len).sum();
@@ -81,9 +94,9 @@ impl Plan {
                 "the files of the patch are larger than {limit}"
             )));
         }
-        let name = place::shown(&*context.workspace, &located.real);
+        let name = place::shown(workspace, &located.real);
         let after = before.clone();
-        self.files.push(File { located: located.clone(), name, before, after });
+        self.files.push(File { located: located.clone(), name, before, after, mode });
         Ok(self.files.len() - 1)
     }
 
@@ -108,7 +121,7 @@ impl Plan {
             }
             Change::Update { hunks, .. } => {
                 let bytes = file.changed(hunks)?;
-                let from = file.name.clone();
+                let (from, mode) = (file.name.clone(), file.mode);
                 match second {
                     None => {
                         file.after = Some(bytes);
@@ -122,6 +135,8 @@ impl Plan {
                             return Err(format!("{} exists already", target.name));
                         }
                         target.after = Some(bytes);
+                        // Where something is, its bits stay, as with any writing.
+                        target.mode = target.mode.or(mode);
                         self.lines.push(format!("moved {from} to {}", target.name));
                     }
                 }
@@ -130,13 +145,23 @@ impl Plan {
         Ok(())
     }
 
+    fn touched(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.before != file.after)
+    }
+
+    /// Returns what the patch does, file by file.
+    pub(super) fn changes(&self) -> Vec<FileChange> {
+        self.touched().map(File::change).collect()
+    }
+
     /// Writes everything; what was written before a failure is put back.
-    pub(super) async fn carry_out(self, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let workspace = &*context.workspace;
+    pub(super) async fn carry_out(
+        self,
+        workspace: &dyn Workspace,
+    ) -> Result<ToolOutcome, ToolError> {
         // Files go away last: until then nothing is lost.
         let is_removal = |file: &&File| file.after.is_none();
-        let touched: Vec<_> = self.files.iter().filter(|file| file.before != file.after).collect();
-        let (removals, writes): (Vec<_>, Vec<_>) = touched.iter().copied().partition(is_removal);
+        let (removals, writes): (Vec<_>, Vec<_>) = self.touched().partition(is_removal);
         let mut done: Vec<&File> = Vec::new();
         for file in writes.into_iter().chain(removals) {
             match put(workspace, file, file.after.as_deref()).await {
@@ -152,9 +177,8 @@ impl Plan {
             text.push_str(&format!("\n({note})"));
         }
         let files = self.files.iter().map(File::stamp).collect();
-        let changes: Vec<_> = touched.iter().map(|file| file.change()).collect();
         Ok(ToolOutcome {
-            display: Some(change::display(&changes)),
+            display: Some(change::display(&self.changes())),
             files,
             ..ToolOutcome::text(text)
         })
@@ -196,9 +220,13 @@ async fn put(
     file: &File,
     bytes: Option<&[u8]>,
 ) -> Result<(), WorkspaceError> {
-    match bytes {
-        Some(bytes) => workspace.write(&file.located, bytes).await.map(|_| ()),
-        None => workspace.remove(&file.located).await,
+    match (bytes, file.mode) {
+        // What moved, and what was removed and is put back, has the bits that it had.
+        (Some(bytes), Some(mode)) => {
+            workspace.write_with_mode(&file.located, bytes, mode).await.map(|_| ())
+        }
+        (Some(bytes), None) => workspace.write(&file.located, bytes).await.map(|_| ()),
+        (None, _) => workspace.remove(&file.located).await,
     }
 }
 

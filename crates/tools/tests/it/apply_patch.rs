@@ -1,5 +1,7 @@
 //! `apply_patch`.
 
+use std::os::unix::fs::PermissionsExt;
+
 use driver_api::Access;
 use protocol::Effect;
 use protocol::event::Display;
@@ -141,4 +143,44 @@ async fn one_file_may_be_changed_twice() {
                  ./src/a.txt\n-two\n+2\n*** End Patch\n";
     bench.ok("apply_patch", json!({"patch": patch})).await;
     assert_eq!(bench.text("src/a.txt"), "1\n2\n");
+}
+
+fn mode(bench: &Bench, path: &str) -> u32 {
+    bench.path().join(path).metadata().unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(bench: &Bench, path: &str, mode: u32) {
+    let path = bench.path().join(path);
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn a_moved_file_keeps_its_permission_bits() {
+    for patch in [ENVELOPE, UNIFIED] {
+        let bench = bench();
+        set_mode(&bench, "move.txt", 0o750);
+        set_mode(&bench, "src/a.txt", 0o755);
+        bench.ok("apply_patch", json!({"patch": patch})).await;
+        assert_eq!((mode(&bench, "dir/moved.txt"), mode(&bench, "src/a.txt")), (0o750, 0o755));
+    }
+}
+
+#[tokio::test]
+async fn a_move_grants_no_rights_of_its_owner() {
+    let bench = bench();
+    set_mode(&bench, "move.txt", 0o4755);
+    bench.ok("apply_patch", json!({"patch": ENVELOPE})).await;
+    assert_eq!(mode(&bench, "dir/moved.txt"), 0o755);
+}
+
+#[tokio::test]
+async fn what_is_put_back_keeps_its_permission_bits() {
+    let bench = bench();
+    set_mode(&bench, "old.txt", 0o700);
+    set_mode(&bench, "move.txt", 0o711);
+    // Removals come last, and the last of them fails: the first was gone by then.
+    *bench.workspace.stuck.lock().unwrap() = Some(bench.path().join("old.txt"));
+    let error = bench.error("apply_patch", json!({"patch": ENVELOPE})).await;
+    assert!(error.ends_with("no file is changed"), "{error}");
+    assert_eq!((mode(&bench, "old.txt"), mode(&bench, "move.txt")), (0o700, 0o711));
 }

@@ -21,6 +21,8 @@ pub(crate) struct LocalWorkspace {
     roots: Vec<PathBuf>,
     /// A file whose writing fails.
     pub(crate) broken: Mutex<Option<PathBuf>>,
+    /// A file whose removal fails.
+    pub(crate) stuck: Mutex<Option<PathBuf>>,
     /// Programs that are not there.
     pub(crate) missing: Mutex<Vec<String>>,
     pub(crate) is_remote: AtomicBool,
@@ -31,6 +33,7 @@ impl LocalWorkspace {
         Self {
             roots: vec![folder.canonicalize().unwrap()],
             broken: Mutex::default(),
+            stuck: Mutex::default(),
             missing: Mutex::default(),
             is_remote: AtomicBool::new(false),
         }
@@ -120,7 +123,24 @@ impl Workspace for LocalWorkspace {
         Ok(stat(path).unwrap())
     }
 
+    async fn write_with_mode(
+        &self,
+        file: &Located,
+        bytes: &[u8],
+        mode: u32,
+    ) -> Result<FileStat, WorkspaceError> {
+        let is_new = !file.real.exists();
+        self.write(file, bytes).await?;
+        if is_new {
+            std::fs::set_permissions(&file.real, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        Ok(stat(&file.real).unwrap())
+    }
+
     async fn remove(&self, file: &Located) -> Result<(), WorkspaceError> {
+        if self.stuck.lock().unwrap().as_ref() == Some(&file.real) {
+            return Err(WorkspaceError::Forbidden(file.real.display().to_string()));
+        }
         std::fs::remove_file(&file.real).map_err(|error| failed(&file.real, error))
     }
 

@@ -7,9 +7,11 @@
 )]
 
 mod apply_patch;
+mod asks;
 mod edit_file;
 mod list_dir;
 mod local_workspace;
+mod preview;
 mod read_file;
 mod run_shell;
 mod search;
@@ -111,6 +113,13 @@ impl Bench {
         }
         drop(seen);
         Ok(outcome)
+    }
+
+    /// Asks what a call would change, as the runtime does before it runs.
+    async fn preview(&self, name: &str, input: Value) -> Option<String> {
+        let (tool, input) = (self.tool(name), object(input));
+        let facts = tool.facts(&input, &*self.workspace).await.unwrap();
+        tool.preview(&input, &facts, &*self.workspace).await
     }
 
     /// Calls a tool that must succeed and returns its text.

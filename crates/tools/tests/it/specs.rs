@@ -42,7 +42,9 @@ fn names_come_in_the_fixed_order() {
             "write_file",
             "edit_file",
             "apply_patch",
-            "run_shell"
+            "run_shell",
+            "ask_question",
+            "exit_plan"
         ]
     );
 }
@@ -68,7 +70,20 @@ fn sample(schema: &Value) -> Value {
         "string" => json!("."),
         "integer" => schema["minimum"].clone(),
         "boolean" => json!(true),
-        "array" => json!([sample(&schema["items"])]),
+        "array" => {
+            let count = schema["minItems"].as_u64().unwrap_or(1);
+            let items = (0..count).map(|number| {
+                let mut item = sample(&schema["items"]);
+                // Options must be told apart.
+                for key in ["id", "label"] {
+                    if item.get(key).is_some() {
+                        item[key] = json!(format!("{key} {number}"));
+                    }
+                }
+                item
+            });
+            items.collect()
+        }
         "object" => {
             let properties = schema["properties"].as_object().unwrap();
             properties.iter().map(|(name, schema)| (name.clone(), sample(schema))).collect()
