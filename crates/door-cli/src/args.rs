@@ -1,8 +1,12 @@
 //! The command line's grammar: exactly what works now, with an example in every help text.
 
+mod approvals;
+mod back;
 mod config;
+mod policy;
 mod run;
 mod sessions;
+mod usage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,11 +15,18 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use protocol::Mode;
 
+use terminal::Exit;
+
+pub use approvals::{ApprovalsAction, ApprovalsArgs, Decide, PersistLevel, Verdict};
+pub use back::{BackOptions, RewindArgs, UndoArgs};
 pub use config::{ConfigAction, ConfigArgs};
+pub use policy::{PolicyAction, PolicyArgs};
 pub use run::{InputFormat, OutputFormat, RunArgs, RunOptions};
 pub use sessions::{ExportFormat, ListFormat, SessionsAction, SessionsArgs};
+pub use usage::{UsageArgs, UsageBy};
 
-use crate::exit::Exit;
+/// The longest time-out of an interaction: a year. Longer means for ever, which is 0.
+const TIMEOUT_MS_MAX: u64 = 365 * 24 * 3_600_000;
 
 /// The exit codes, as every long help text ends.
 const EXIT_CODES: &str = "Exit codes:
@@ -86,6 +97,15 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
+    /// How much a session may cost in US dollars; at the limit you are asked, or the turn ends
+    #[arg(long, global = true, value_name = "USD", allow_negative_numbers = true,
+          value_parser = parse_dollars)]
+    pub max_budget_usd: Option<f64>,
+    /// After how many milliseconds an unanswered request counts as a no; 0 waits for ever. Without
+    /// a terminal it makes the program wait for `narthex approvals decide` instead of refusing
+    #[arg(long, global = true, value_name = "MS", allow_negative_numbers = true,
+          value_parser = parse_timeout)]
+    pub permission_timeout: Option<u64>,
     /// A further folder that tools may use
     #[arg(long, global = true, value_name = "DIR", action = ArgAction::Append)]
     pub add_root: Vec<PathBuf>,
@@ -130,6 +150,16 @@ pub enum Color {
     Never,
 }
 
+impl From<Color> for terminal::Color {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => terminal::Color::Auto,
+            Color::Always => terminal::Color::Always,
+            Color::Never => terminal::Color::Never,
+        }
+    }
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -148,6 +178,14 @@ pub enum Command {
     },
     /// Lists, shows, copies and erases stored conversations
     Sessions(SessionsArgs),
+    /// Lists and answers what waits for an answer, from any terminal
+    Approvals(ApprovalsArgs),
+    /// Takes back what the newest turn did to the files
+    Undo(UndoArgs),
+    /// Goes back to before a prompt: the conversation, the files, or both
+    Rewind(RewindArgs),
+    /// Shows what models used and cost
+    Usage(UsageArgs),
     /// Tells what works here and how to mend the rest
     #[command(after_help = "Examples:\n  narthex doctor\n  narthex doctor --json | jq .ok")]
     Doctor {
@@ -157,6 +195,8 @@ pub enum Command {
     },
     /// Shows and changes settings
     Config(ConfigArgs),
+    /// Explains what may run and why; makes, signs and checks policies
+    Policy(PolicyArgs),
     /// Keeps the key of a model provider in a file that only you can read
     #[command(after_help = "Examples:
   narthex login anthropic                 asks for the key without showing it
@@ -198,6 +238,24 @@ pub enum SchemaName {
 
 fn parse_mode(text: &str) -> Result<Mode, String> {
     text.parse()
+}
+
+fn parse_dollars(text: &str) -> Result<f64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        Ok(_) => Err("expected an amount of dollars, 0 or more".to_owned()),
+        Err(_) => Err("expected an amount of dollars, for example 2.50".to_owned()),
+    }
+}
+
+fn parse_timeout(text: &str) -> Result<u64, String> {
+    let expected =
+        || "expected milliseconds, 0 or more, for example 600000 for ten minutes".to_owned();
+    let ms = text.parse::<u64>().map_err(|_| expected())?;
+    if ms > TIMEOUT_MS_MAX {
+        return Err(format!("is longer than a year, {TIMEOUT_MS_MAX} ms; 0 waits for ever"));
+    }
+    Ok(ms)
 }
 
 /// Reads the command line. Help, version and complaints are printed here.
@@ -259,6 +317,11 @@ fn check(cli: &Cli) -> Result<(), clap::Error> {
     let complain = |text: &str| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     if cli.command.is_some() && (cli.print.is_some() || !cli.options.is_default()) {
         return complain("options of -p/--print stand after the command's name, or not at all");
+    }
+    if let Some(Command::Approvals(ApprovalsArgs { action: ApprovalsAction::Decide(decide) })) =
+        &cli.command
+    {
+        return decide.check(cli.globals.mode);
     }
     if let Some(Command::Run(run)) = &cli.command {
         return run.options.check();

@@ -6,22 +6,20 @@ mod slash;
 use std::time::{Duration, Instant};
 
 use protocol::{Block, EventKind, Role, Seq};
+use runtime_api::{SessionFilter, SlashCommand};
+use terminal::tty::Kept;
+use terminal::{Ask, Attendance, Console, Exit, Failure, Form, Heard, Watch, Words, escape};
 
 use self::slash::Slash;
-use crate::args::{Globals, OutputFormat, RunOptions};
-use crate::console::Console;
+use crate::args::{Globals, RunOptions};
 use crate::door::Room;
-use crate::escape;
-use crate::exit::{Exit, Failure};
-use crate::input::{Ask, Heard};
 use crate::machine::{House, Machine};
 use crate::session::{self, Which};
-use crate::show::Form;
-use crate::terminal::Kept;
-use crate::watch::{Attendance, Watch};
 
 /// Two Ctrl-C within this time leave the conversation.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+/// From how full a context window on, in percent, the prompt line tells it.
+const CONTEXT_TOLD_FROM: u8 = 50;
 /// How many rows of the log are looked at for the last answer.
 const TAIL_ROWS: u64 = 60;
 /// How many lines of the last answer are shown again.
@@ -60,8 +58,10 @@ async fn talk<M: Machine>(
     let house = session::house(room, globals, session::need_of(&which)).await?;
     let is_edited = is_person && facts.has_line_editor;
     let _kept = is_edited.then(Kept::around_editor);
+    let words = Words::default();
+    words.set(slash::words(&[]));
     if is_edited {
-        room.desk.input.edit(Some(house.home.join("history")));
+        room.desk.input.edit(Some(house.home.join("history")), words.clone());
     }
     if is_person && which == Which::Newest {
         match picker::pick(room, &house).await? {
@@ -70,7 +70,7 @@ async fn talk<M: Machine>(
         }
     }
     let attendance = if is_person { Attendance::Person } else { Attendance::Nobody };
-    let seat = (Form::new(OutputFormat::Text), attendance);
+    let seat = (Form::new(terminal::OutputFormat::Text), attendance);
     // A new session is made with its first prompt, so that looking in leaves nothing behind.
     let watch = match which {
         Which::New => None,
@@ -80,7 +80,9 @@ async fn talk<M: Machine>(
     if let Some(watch) = watch.as_ref().filter(|_| is_person) {
         show_tail(watch, room).await;
     }
-    let mut talk = Talk { room, house, watch, attendance, last_interrupt: None };
+    let mut talk =
+        Talk { room, house, watch, attendance, commands: Vec::new(), words, last_interrupt: None };
+    talk.learn().await?;
     talk.lines().await
 }
 
@@ -90,6 +92,10 @@ struct Talk<'a, 'b, M> {
     /// None until the first prompt of a new session.
     watch: Option<Watch>,
     attendance: Attendance,
+    /// The slash commands that the runtime obeys; empty until there is a session.
+    commands: Vec<SlashCommand>,
+    /// What the line editor completes.
+    words: Words,
     last_interrupt: Option<Instant>,
 }
 
@@ -99,15 +105,17 @@ impl<M: Machine> Talk<'_, '_, M> {
         let is_person = self.attendance == Attendance::Person;
         let mut exit = Exit::Done;
         loop {
+            let full = self.watch.as_ref().and_then(|watch| watch.info.context_percent());
             let desk = &mut self.room.desk;
             desk.console.rest();
             let heard = tokio::select! {
                 biased;
                 _ = desk.stops.next() => return Ok(Exit::Interrupted),
-                heard = desk.input.next(Ask::Line("› ".to_owned())) => heard,
+                heard = desk.input.next(Ask::Line(sign(full))) => heard,
             };
             let line = match heard {
                 Heard::Line(line) => line,
+                Heard::Stale => continue,
                 Heard::Interrupted if self.leaves() => return Ok(Exit::Interrupted),
                 Heard::Interrupted => continue,
                 Heard::End if is_person => return Ok(Exit::Done),
@@ -149,14 +157,9 @@ impl<M: Machine> Talk<'_, '_, M> {
             return Ok(Next::Go(Exit::Done));
         }
         match slash::read(line) {
-            Ok(None) => {
-                let prompt = runtime_api::Prompt::text(line);
-                if self.watch.is_none() {
-                    self.watch = Some(self.create().await?);
-                }
-                let Some(watch) = &mut self.watch else { return Ok(Next::Go(Exit::Done)) };
-                watch.turn(prompt, &mut self.room.desk).await.map(Next::Go)
-            }
+            Ok(None) => self.prompt(line).await,
+            // The runtime's own commands are prompts that it obeys.
+            Ok(Some(command)) if self.is_runtimes(&command) => self.prompt(line).await,
             Ok(Some(Slash::Quit)) => Ok(Next::Leave),
             Ok(Some(command)) => {
                 self.obey(command).await?;
@@ -166,14 +169,65 @@ impl<M: Machine> Talk<'_, '_, M> {
         }
     }
 
+    fn is_runtimes(&self, command: &Slash) -> bool {
+        let name = command.name_if_shared().filter(|_| self.watch.is_some());
+        name.is_some_and(|name| slash::is_listed(&self.commands, name))
+    }
+
+    async fn prompt(&mut self, line: &str) -> Result<Next, Failure> {
+        if self.watch.is_none() {
+            self.watch = Some(self.create().await?);
+            self.learn().await?;
+        }
+        let Some(watch) = &mut self.watch else { return Ok(Next::Go(Exit::Done)) };
+        let prompt = runtime_api::Prompt::text(line);
+        let exit = watch.turn(prompt, &mut self.room.desk).await?;
+        // How full the model's window is stands beside the next prompt; that it cannot be told
+        // now is no reason to stop.
+        if let Ok(info) = watch.handle.info(&watch.info.id).await {
+            watch.info.context_tokens = info.context_tokens;
+            watch.info.context_window = info.context_window;
+        }
+        // What a command changed holds for a session that is begun anew.
+        self.house.mode = watch.info.mode;
+        Ok(Next::Go(exit))
+    }
+
+    /// Learns which slash commands the runtime obeys.
+    async fn learn(&mut self) -> Result<(), Failure> {
+        if let Some(watch) = &self.watch {
+            let work = watch.handle.commands(&watch.info.id);
+            self.commands = self.room.desk.stops.guard(work).await?;
+            self.words.set(slash::words(&self.commands));
+        }
+        Ok(())
+    }
+
+    /// Says which commands there are. Before there is a session, any stored one knows them.
+    async fn help(&mut self) -> Result<(), Failure> {
+        if self.commands.is_empty() && self.watch.is_none() {
+            let handle = self.house.handle.clone();
+            let filter = SessionFilter { cwd: None, before: None, limit: 1 };
+            let stops = &mut self.room.desk.stops;
+            if let Some(info) = stops.guard(handle.list(filter)).await?.first() {
+                self.commands = stops.guard(handle.commands(&info.id)).await?;
+                self.words.set(slash::words(&self.commands));
+            }
+        }
+        self.room.desk.console.say(&slash::help(&self.commands));
+        Ok(())
+    }
+
     async fn create(&mut self) -> Result<Watch, Failure> {
-        let mut agent = self.house.agent.clone();
-        agent.is_attended = self.attendance == Attendance::Person;
-        let seat = (Form::new(OutputFormat::Text), self.attendance);
+        let agent = session::agent_of(&self.house, self.attendance);
+        let seat = (Form::new(terminal::OutputFormat::Text), self.attendance);
         session::create(self.room, &self.house, agent, seat).await
     }
 
     async fn obey(&mut self, command: Slash) -> Result<(), Failure> {
+        if command == Slash::Help {
+            return self.help().await;
+        }
         let Some(watch) = &mut self.watch else { return self.prepare(command) };
         let id = watch.info.id.clone();
         let handle = watch.handle.clone();
@@ -205,9 +259,13 @@ impl<M: Machine> Talk<'_, '_, M> {
             Slash::Session => {
                 let info = desk.stops.guard(handle.info(&id)).await?;
                 let prompts = stdx::plural(info.prompts, "prompt");
-                let cost = crate::show::dollars(info.cost_usd);
+                let cost = terminal::dollars(info.cost_usd);
+                let context = match info.context_percent() {
+                    Some(percent) => format!(" · context {percent} % full"),
+                    None => String::new(),
+                };
                 let facts = facts(&self.house, Some(watch));
-                desk.console.say(&format!("{facts} · {prompts} · {cost}"));
+                desk.console.say(&format!("{facts} · {prompts} · {cost}{context}"));
             }
             Slash::Mode(None) | Slash::Model(None) | Slash::Help | Slash::Quit => {
                 let (mode, model) = (watch.info.mode, watch.info.model.clone());
@@ -244,10 +302,17 @@ impl<M: Machine> Talk<'_, '_, M> {
 /// Answers a command that only asks.
 fn tell(command: &Slash, mode: protocol::Mode, model: &str, console: &mut Console) {
     match command {
-        Slash::Help => console.say(slash::HELP),
         Slash::Mode(_) => console.say(&format!("mode is {mode}")),
         Slash::Model(_) => console.say(&format!("model is {}", escape::line(model, 128))),
-        Slash::New | Slash::Session | Slash::Quit => {}
+        Slash::Help | Slash::New | Slash::Session | Slash::Quit => {}
+    }
+}
+
+/// Returns the sign before a line, with how full the model's window is once that matters.
+fn sign(context_percent: Option<u8>) -> String {
+    match context_percent {
+        Some(percent) if percent >= CONTEXT_TOLD_FROM => format!("{percent} % › "),
+        _ => "› ".to_owned(),
     }
 }
 
@@ -306,5 +371,16 @@ async fn show_tail<M>(watch: &Watch, room: &mut Room<'_, M>) {
     console.say(&paint.dim(&format!("… {prompts} · narthex sessions show {id}")));
     if !shown.is_empty() {
         console.say(&shown.join("\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prompt_tells_a_context_that_fills_up() {
+        let signs = [None, Some(49), Some(50), Some(97)].map(sign);
+        assert_eq!(signs, ["› ", "› ", "50 % › ", "97 % › "]);
     }
 }

@@ -1,11 +1,10 @@
 //! `narthex config`.
 
 use serde_json::json;
+use terminal::{Exit, Failure, escape};
 
 use crate::args::{ConfigAction, Globals, ListFormat};
 use crate::door::{Room, print};
-use crate::escape;
-use crate::exit::{Exit, Failure};
 use crate::machine::Machine;
 use crate::session::say_all;
 

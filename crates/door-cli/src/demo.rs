@@ -3,16 +3,12 @@
 use protocol::event::Display;
 use protocol::{EventBody, Mode};
 use runtime_api::{Overflow, Position, Prompt};
+use terminal::{Attendance, Exit, Failure, Form, TextForm, Watch, diff, escape};
 
 use crate::args::Globals;
-use crate::diff;
 use crate::door::{Room, print};
-use crate::escape;
-use crate::exit::{Exit, Failure};
 use crate::machine::{DemoProject, House, Machine, Need};
 use crate::session;
-use crate::show::{Form, TextForm};
-use crate::watch::{Attendance, Watch};
 
 /// How many lines of the change are shown; the demo's is far shorter.
 const DIFF_LINES: usize = 400;

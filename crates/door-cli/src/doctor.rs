@@ -1,13 +1,11 @@
 //! `narthex doctor`: what works here, and what mends the rest.
 
 use serde_json::json;
+use terminal::{Exit, Failure, Paint, escape};
 
 use crate::args::Globals;
 use crate::door::{Room, print};
-use crate::escape;
-use crate::exit::{Exit, Failure};
 use crate::machine::{Check, CheckStatus, Machine};
-use crate::paint::Paint;
 
 /// Runs every check; fails when one does.
 pub(crate) async fn run<M: Machine>(

@@ -4,15 +4,13 @@ use std::io::{BufRead, Write};
 
 use protocol::Timestamp;
 use runtime_api::Handle;
+use terminal::{Console, Desk, Exit, Failure, Forget, Input, Stops, StreamFacts, escape};
 
 use crate::args::{Cli, Command};
-use crate::console::{Console, StreamFacts};
-use crate::exit::{Exit, Failure};
-use crate::input::{Forget, Input};
 use crate::machine::Machine;
-use crate::stops::Stops;
-use crate::watch::Desk;
-use crate::{chat, config, demo, doctor, escape, login, manual, prompt, sessions};
+use crate::{
+    approvals, back, chat, config, demo, doctor, login, manual, policy, prompt, sessions, usage,
+};
 
 /// How long the runtime may take to close everything before the program ends without it.
 const SHUTDOWN_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -47,10 +45,21 @@ pub(crate) struct Room<'a, M> {
     pub(crate) now: fn() -> Timestamp,
 }
 
+impl<M> Room<'_, M> {
+    /// Leaves the sessions as they are, as a process does that dies: what waits for a person goes
+    /// on waiting, for whoever opens it next.
+    pub(crate) fn leave_waiting(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            // The last handle to go would close the sessions and stop their turns.
+            std::mem::forget(handle);
+        }
+    }
+}
+
 /// Runs a command to its end.
 pub async fn run<M: Machine>(cli: Cli, machine: &M, streams: Streams, stops: Stops) -> Exit {
     let Streams { input, out, err, forget, facts } = streams;
-    let console = Console::new(out, err, facts, cli.globals.color);
+    let console = Console::new(out, err, facts, cli.globals.color.into());
     let desk = Desk { console, input: Input::plain(input, forget), stops };
     let mut room = Room { machine, desk, handle: None, now: M::now };
     let exit = match dispatch(cli, &mut room).await {
@@ -84,8 +93,13 @@ async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, 
         Some(Command::Resume { id }) => chat::resume(room, &globals, id).await,
         Some(Command::Demo) => demo::run(room, &globals).await,
         Some(Command::Sessions(args)) => sessions::run(room, &globals, args.action).await,
+        Some(Command::Approvals(args)) => approvals::run(room, &globals, args.action).await,
+        Some(Command::Undo(args)) => back::undo(room, &globals, args).await,
+        Some(Command::Rewind(args)) => back::rewind(room, &globals, args).await,
+        Some(Command::Usage(args)) => usage::run(room, &globals, &args).await,
         Some(Command::Doctor { json }) => doctor::run(room, &globals, json).await,
         Some(Command::Config(args)) => config::run(room, &globals, args.action),
+        Some(Command::Policy(args)) => policy::run(room, &globals, args.action).await,
         Some(Command::Login { provider }) => login::run(room, &globals, &provider).await,
         Some(Command::Completions { shell }) => manual::completions(room, shell),
         Some(Command::Man { out }) => manual::pages(room, out.as_deref()),
@@ -108,6 +122,16 @@ fn complain(failure: &Failure, console: &mut Console) {
 /// Writes what a command is asked for. A reader that has heard enough is no failure.
 pub(crate) fn print(console: &mut Console, text: &str) -> Result<Exit, Failure> {
     match console.data(text) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("write standard output: {error}")))
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// Writes one line of JSON that a command is asked for.
+pub(crate) fn print_json(console: &mut Console, json: &str) -> Result<Exit, Failure> {
+    match console.json(json) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("write standard output: {error}")))
         }

@@ -7,42 +7,35 @@
 //!
 //! Its words (`--max-turns`, `turns`) are the native ones: a *turn* on the outside is a step.
 
+mod approvals;
 mod args;
-mod card;
+mod back;
 mod chat;
 mod config;
-mod console;
 mod demo;
-mod diff;
 mod doctor;
 mod door;
-mod editor;
-mod errands;
-mod escape;
-mod exit;
-mod image;
-mod input;
-mod line;
 mod login;
 mod machine;
 mod manual;
-mod paint;
+mod policy;
 mod prompt;
 mod session;
 mod sessions;
-mod show;
-mod stops;
-mod terminal;
-mod watch;
+mod trust;
+mod usage;
 
 pub use args::{
-    Cli, Color, Command, ConfigAction, ConfigArgs, ExportFormat, Globals, InputFormat, ListFormat,
-    LogLevel, OutputFormat, RunArgs, RunOptions, SchemaName, SessionsAction, SessionsArgs, parse,
+    ApprovalsAction, ApprovalsArgs, BackOptions, Cli, Color, Command, ConfigAction, ConfigArgs,
+    Decide, ExportFormat, Globals, InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel,
+    PolicyAction, PolicyArgs, RewindArgs, RunArgs, RunOptions, SchemaName, SessionsAction,
+    SessionsArgs, UndoArgs, UsageArgs, UsageBy, Verdict, parse,
 };
-pub use console::StreamFacts;
 pub use door::{Streams, run};
-pub use exit::{Exit, Failure};
-pub use input::Forget;
-pub use machine::{Check, CheckStatus, DemoProject, House, Machine, Need, Setting, SettingsFile};
-pub use stops::{STOPS_WAITING, Stop, Stops};
-pub use terminal::{forget_typed, terminal_width};
+pub use machine::{
+    Check, CheckStatus, DemoProject, ExplainedCall, ExplainedPart, ExplainedRule, House, Machine,
+    Need, NewKey, PolicyInForce, PolicyLayer, PolicyMachine, PolicyWord, Setting, SettingsFile,
+    SignedBundle, UntrustedProject, VerifiedBundle,
+};
+pub use terminal::tty::{forget_typed, terminal_width};
+pub use terminal::{Exit, Failure, Forget, STOPS_WAITING, Stop, Stops, StreamFacts};

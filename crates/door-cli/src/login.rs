@@ -1,14 +1,11 @@
 //! `narthex login`: a key is typed or piped, never an argument, which every process could see.
 
 use stdx::Secret;
+use terminal::{Desk, Exit, Failure, escape, tty};
 
 use crate::args::Globals;
 use crate::door::Room;
-use crate::escape;
-use crate::exit::{Exit, Failure};
 use crate::machine::Machine;
-use crate::terminal;
-use crate::watch::Desk;
 
 /// How long a key may be.
 const KEY_BYTES_MAX: usize = 4096;
@@ -24,9 +21,9 @@ pub(crate) async fn run<M: Machine>(
     let text = if console.facts().input_is_terminal {
         let name = escape::line(provider, 80);
         console.say(&format!("key of {name} (it is not shown while you type or paste it):"));
-        let _kept = terminal::Kept::new();
+        let _kept = tty::Kept::around_secret();
         let (send, receive) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || drop(send.send(terminal::read_secret())));
+        std::thread::spawn(move || drop(send.send(tty::read_secret())));
         let read = async { receive.await.map_err(std::io::Error::other).flatten() };
         stops.guard(async { read.await.map_err(problem) }).await?
     } else {

@@ -2,6 +2,8 @@
 //!
 //! A door knows neither settings files nor drivers; `app` implements this trait for it.
 
+mod policy;
+
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -9,9 +11,14 @@ use protocol::{Mode, Timestamp};
 use runtime_api::{AgentSettings, Handle};
 use serde::Serialize;
 use stdx::Secret;
+use terminal::Failure;
 
 use crate::args::{Globals, SchemaName};
-use crate::exit::Failure;
+
+pub use policy::{
+    ExplainedCall, ExplainedPart, ExplainedRule, NewKey, PolicyInForce, PolicyLayer, PolicyMachine,
+    PolicyWord, SignedBundle, VerifiedBundle,
+};
 
 /// What a command needs of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,18 @@ pub struct House {
     pub home: PathBuf,
     /// What a person should know about the settings, one sentence each.
     pub notices: Vec<String>,
+    /// A project's settings file that was found and is not trusted as it is.
+    pub untrusted: Option<UntrustedProject>,
+}
+
+/// A project's settings file that nobody has trusted yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntrustedProject {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it would change, one line each, after "it would": rules that allow, hooks with their
+    /// commands.
+    pub summary: Vec<String>,
 }
 
 /// One setting as `config show` shows it.
@@ -114,7 +133,7 @@ pub struct DemoProject {
 }
 
 /// The program around the door.
-pub trait Machine {
+pub trait Machine: PolicyMachine {
     /// Reads the settings and builds the runtime.
     fn open(&self, globals: &Globals, need: Need) -> impl Future<Output = Result<House, Failure>>;
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
+use terminal::{Exit, Failure};
 
 use crate::args::Cli;
 use crate::door::{Room, print};
-use crate::exit::{Exit, Failure};
 
 /// Prints a completion script.
 pub(crate) fn completions<M>(room: &mut Room<'_, M>, shell: Shell) -> Result<Exit, Failure> {

@@ -4,18 +4,12 @@ use std::time::Duration;
 
 use protocol::Mode;
 use runtime_api::{Prompt, PromptPart};
+use terminal::{Ask, Attendance, Desk, Exit, Failure, Form, Heard, Reading, escape, image};
 
 use crate::args::{Globals, InputFormat, RunOptions};
 use crate::door::Room;
-use crate::escape;
-use crate::exit::{Exit, Failure};
-use crate::image;
-use crate::input::{Ask, Heard, Reading};
 use crate::machine::Machine;
 use crate::session::{self, Which};
-use crate::show::Form;
-use crate::terminal::Kept;
-use crate::watch::{Attendance, Desk};
 
 /// After this long a person is told that the program waits for standard input.
 const STDIN_SILENCE: Duration = Duration::from_secs(2);
@@ -32,7 +26,7 @@ pub(crate) async fn run<M: Machine>(
     prompt: Option<String>,
     options: RunOptions,
 ) -> Result<Exit, Failure> {
-    let form = Form::new(options.output_format);
+    let form = Form::new(options.output_format.into());
     let which = match (&options.resume, options.continue_last) {
         (Some(id), _) => Which::Id(id.clone()),
         (None, true) => Which::Newest,
@@ -56,16 +50,8 @@ pub(crate) async fn run<M: Machine>(
     }
     let text = prompt_text(prompt, &mut room.desk).await?;
     let facts = *room.desk.console.facts();
-    let attendance = if facts.input_is_terminal && facts.err_is_terminal {
-        Attendance::Person
-    } else {
-        Attendance::Nobody
-    };
-    let is_edited = attendance == Attendance::Person && facts.has_line_editor;
-    let _kept = is_edited.then(Kept::around_editor);
-    if is_edited {
-        room.desk.input.edit(None);
-    }
+    let attendance = Attendance::of(&facts);
+    let _kept = session::edits(room, attendance);
     let need = session::need_of(&which);
     let house = session::house(room, globals, need).await?;
     let mut watch = session::open_in(room, &house, which, (form, attendance)).await?;

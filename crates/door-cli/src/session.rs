@@ -9,14 +9,13 @@ use runtime_api::{
     AgentSettings, CreateSession, Delivery, Error, Handle, Overflow, Position, SessionFilter,
     SessionInfo,
 };
+use terminal::tty::Kept;
+use terminal::{Attendance, Console, Failure, Form, Watch, Words};
 
 use crate::args::Globals;
-use crate::console::Console;
 use crate::door::Room;
-use crate::exit::Failure;
 use crate::machine::{House, Machine, Need};
-use crate::show::{Form, say_notice};
-use crate::watch::{Attendance, Watch};
+use crate::trust;
 
 /// How far a session may run ahead of what the command line has shown.
 const PACE: usize = 256;
@@ -46,8 +45,7 @@ pub(crate) async fn open_in<M: Machine>(
     which: Which,
     (form, attendance): (Form, Attendance),
 ) -> Result<Watch, Failure> {
-    let agent =
-        AgentSettings { is_attended: attendance != Attendance::Nobody, ..house.agent.clone() };
+    let agent = agent_of(house, attendance);
     match which {
         Which::New => create(room, house, agent, (form, attendance)).await,
         Which::Newest => {
@@ -61,22 +59,49 @@ pub(crate) async fn open_in<M: Machine>(
     }
 }
 
-/// Builds the runtime and says what the settings have to say.
+/// Tells how the agent is set up: somebody answers who sits here, or who has time to do it from
+/// elsewhere.
+pub(crate) fn agent_of(house: &House, attendance: Attendance) -> AgentSettings {
+    let has_time = house.agent.interaction_timeout_ms > 0;
+    let is_attended = attendance != Attendance::Nobody || has_time;
+    AgentSettings { is_attended, ..house.agent.clone() }
+}
+
+/// Builds the runtime and says what the settings have to say. A project's file that nobody has
+/// trusted yet is asked about where somebody sits at a terminal.
 pub(crate) async fn house<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    need: Need,
+) -> Result<House, Failure> {
+    let mut house = build(room, globals, need).await?;
+    let may_ask = matches!(need, Need::NewSession | Need::StoredSessions);
+    if let Some(project) = house.untrusted.take().filter(|_| may_ask)
+        && trust::is_granted(room, &project).await?
+    {
+        let file = room.machine.trust(globals, None)?;
+        room.desk.console.say(&format!("trusted {} as it is now", file.display()));
+        house.handle.shutdown().await;
+        house = build(room, globals, need).await?;
+    }
+    say_all(&house.notices, &mut room.desk.console);
+    Ok(house)
+}
+
+async fn build<M: Machine>(
     room: &mut Room<'_, M>,
     globals: &Globals,
     need: Need,
 ) -> Result<House, Failure> {
     let house = room.desk.stops.guard(room.machine.open(globals, need)).await?;
     room.handle = Some(house.handle.clone());
-    say_all(&house.notices, &mut room.desk.console);
     Ok(house)
 }
 
 /// Says what the settings have to say.
 pub(crate) fn say_all(notices: &[String], console: &mut Console) {
     for notice in notices {
-        say_notice(protocol::event::NoticeLevel::Warn, notice, console);
+        terminal::say_notice(protocol::event::NoticeLevel::Warn, notice, console);
     }
 }
 
@@ -101,10 +126,23 @@ pub(crate) async fn create<M>(
     let events = stops.guard(handle.subscribe(&info.id, from, Overflow::Pace(PACE))).await?;
     let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
     watch.key_hints.clone_from(&house.key_hints);
+    watch.waits_elsewhere = house.agent.interaction_timeout_ms > 0;
     Ok(watch)
 }
 
-async fn reopen<M>(
+/// Has a person's lines typed into the line editor, where there is one. What is returned puts the
+/// terminal back when it is dropped.
+pub(crate) fn edits<M>(room: &mut Room<'_, M>, attendance: Attendance) -> Option<Kept> {
+    let has_editor = room.desk.console.facts().has_line_editor;
+    let is_edited = attendance == Attendance::Person && has_editor;
+    if is_edited {
+        room.desk.input.edit(None, Words::default());
+    }
+    is_edited.then(Kept::around_editor)
+}
+
+/// Opens a stored session with the rights that are said now.
+pub(crate) async fn reopen<M>(
     room: &mut Room<'_, M>,
     house: &House,
     (id, agent): (SessionId, AgentSettings),
@@ -134,6 +172,7 @@ async fn reopen<M>(
     let events = stops.guard(handle.subscribe(&id, Position::Live, Overflow::Pace(PACE))).await?;
     let mut watch = Watch::new(handle, info, events, form, (attendance, room.now));
     watch.key_hints.clone_from(&house.key_hints);
+    watch.waits_elsewhere = house.agent.interaction_timeout_ms > 0;
     if let Some(event) = start {
         watch.show(&event, &mut room.desk);
     }
@@ -142,7 +181,7 @@ async fn reopen<M>(
 
 /// Refuses a session of another folder: the rules and settings that were read are this folder's,
 /// and a session must not run under those of a folder that it has nothing to do with.
-fn check_folder(stored: &SessionInfo, house: &House) -> Result<(), Failure> {
+pub(crate) fn check_folder(stored: &SessionInfo, house: &House) -> Result<(), Failure> {
     let is_here = stored.cwd == house.cwd
         || Path::new(&stored.cwd).canonicalize().is_ok_and(|real| real == Path::new(&house.cwd));
     if is_here {

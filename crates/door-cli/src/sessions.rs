@@ -6,21 +6,18 @@ mod transcript;
 
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 use protocol::{RefusalCode, Seq, SessionId, Timestamp};
 use runtime_api::{Error, ExportedSession, Handle, SessionFilter, SessionInfo};
 use serde_json::{Value, json};
+use terminal::{Console, Desk, Exit, Failure, escape};
 
 use self::markdown::Numbers;
 use crate::args::{ExportFormat, Globals, ListFormat, SessionsAction};
-use crate::console::Console;
+use crate::back;
 use crate::door::{Room, print};
-use crate::escape;
-use crate::exit::{Exit, Failure};
 use crate::machine::{Machine, Need};
 use crate::session::{find, house};
-use crate::watch::Desk;
 
 /// The limit of an imported file.
 const IMPORT_BYTES_MAX: u64 = 512 << 20;
@@ -82,9 +79,8 @@ pub(crate) async fn run<M: Machine>(
             room.desk.console.say(&words);
             tell(&info, output_format, &mut room.desk.console)
         }
-        SessionsAction::Fork { id, until, output_format } => {
-            let id = find(handle, &id).await?;
-            let info = handle.fork(&id, until.map(Seq)).await?;
+        SessionsAction::Fork { id, until, at, output_format } => {
+            let info = fork(handle, &id, until.map(Seq), at.as_deref()).await?;
             tell(&info, output_format, &mut room.desk.console)
         }
         SessionsAction::Rm { ids } => {
@@ -96,6 +92,21 @@ pub(crate) async fn run<M: Machine>(
             Ok(Exit::Done)
         }
     }
+}
+
+/// Copies a session up to an event or a point, where one is named.
+async fn fork(
+    handle: &Handle,
+    given: &str,
+    until: Option<Seq>,
+    at: Option<&str>,
+) -> Result<SessionInfo, Failure> {
+    let id = find(handle, given).await?;
+    let until = match at {
+        Some(point) => Some(back::before(handle, &id, point).await?),
+        None => until,
+    };
+    Ok(handle.fork(&id, until).await?)
 }
 
 /// Reads a whole session, with the usage that its rows add up to.
@@ -141,23 +152,12 @@ fn list(
 
 /// Tells a session in one line.
 pub(crate) fn line_of(info: &SessionInfo, now: Timestamp) -> String {
-    let age = age(info.updated_at, now);
+    let age = terminal::age(info.updated_at, now);
     let prompts = stdx::plural(info.prompts, "prompt");
     let owner = info.owner_pid.map_or_else(String::new, |pid| format!(" · open in process {pid}"));
     let title = escape::line(info.title.as_deref().unwrap_or("(no title)"), 60);
     let model = escape::line(&info.model, 60);
     format!("{}  {age:>9}  {prompts:>10}  {model}  {title}{owner}", info.id)
-}
-
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
-    let seconds = Duration::from_millis(ms).as_secs();
-    match seconds {
-        0..=59 => "just now".to_owned(),
-        60..=3599 => format!("{} min", seconds / 60),
-        3600..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }
 
 /// Tells which session came of a copy: the id alone, so that scripts can take it.

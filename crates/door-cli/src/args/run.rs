@@ -71,6 +71,16 @@ pub enum InputFormat {
     StreamJson,
 }
 
+impl From<OutputFormat> for terminal::OutputFormat {
+    fn from(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Text => terminal::OutputFormat::Text,
+            OutputFormat::Json => terminal::OutputFormat::Json,
+            OutputFormat::StreamJson => terminal::OutputFormat::StreamJson,
+        }
+    }
+}
+
 impl RunOptions {
     /// Tells whether nothing was given.
     pub(super) fn is_default(&self) -> bool {

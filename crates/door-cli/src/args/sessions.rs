@@ -63,13 +63,21 @@ pub enum SessionsAction {
         output_format: ListFormat,
     },
     /// Copies a session under a new id
-    #[command(after_help = "Example:\n  narthex sessions fork 01kc3v9yq8 --until 12")]
+    #[command(after_help = "Examples:
+  narthex sessions fork 01kc3v9yq8
+  narthex sessions fork 01kc3v9yq8 --at 01kc3v9zzz   as it was before that prompt
+  narthex sessions fork 01kc3v9yq8 --until 12
+
+narthex rewind --list shows the points, narthex sessions show the numbers of events.")]
     Fork {
         /// The session, or the beginning of its id
         id: String,
         /// The last event to copy
         #[arg(long, value_name = "SEQ")]
         until: Option<u64>,
+        /// The point before which the copy ends, or the beginning of its id
+        #[arg(long, value_name = "POINT", conflicts_with = "until")]
+        at: Option<String>,
         /// The form of the output
         #[arg(long, value_name = "FORMAT", default_value = "text")]
         output_format: ListFormat,

@@ -1,8 +1,8 @@
 //! Choosing one of the folder's sessions at a terminal.
 
+use terminal::{Ask, Failure, Heard};
+
 use crate::door::Room;
-use crate::exit::Failure;
-use crate::input::{Ask, Heard};
 use crate::machine::House;
 use crate::session;
 use crate::sessions::line_of;
@@ -36,7 +36,11 @@ pub(super) async fn pick<M: crate::machine::Machine>(
             _ = desk.stops.next() => return Err(Failure::stopped()),
             heard = desk.input.next(Ask::Answer("which (1, the newest)? ".to_owned())) => heard,
         };
-        let Heard::Line(line) = heard else { return Ok(None) };
+        let line = match heard {
+            Heard::Line(line) => line,
+            Heard::Stale => continue,
+            _ => return Ok(None),
+        };
         let place = match line.trim() {
             "" => Some(1),
             digits => digits.parse::<usize>().ok(),

@@ -1,15 +1,55 @@
 //! Commands of a conversation. A word that is none of them is ordinary text.
 
 use protocol::Mode;
+use runtime_api::SlashCommand;
+use terminal::escape;
 
-/// What `/help` says.
-pub(super) const HELP: &str = "\
-/mode [MODE]    shows or sets what runs without asking: plan, ask, auto-edit, full-auto
-/model [NAME]   shows or sets the model, provider/model
-/new            starts another session with the same model and mode
-/session        shows this session's facts
-/help           shows this
-/quit           leaves (as Ctrl-D); the session is kept: narthex resume";
+/// The door's own commands, with what may follow them and what they do.
+pub(super) const OWN: [(&str, &str, &str); 6] = [
+    ("mode", "[MODE]", "shows or sets what runs without asking: plan, ask, auto-edit, full-auto"),
+    ("model", "[NAME]", "shows or sets the model, provider/model"),
+    ("new", "", "starts another session with the same model and mode"),
+    ("session", "", "shows this session's facts"),
+    ("help", "", "shows this"),
+    ("quit", "", "leaves (as Ctrl-D); the session is kept: narthex resume"),
+];
+
+/// Says what `/help` says: the runtime's commands, then the door's own. One of the door's that the
+/// runtime knows as well is the runtime's.
+pub(super) fn help(commands: &[SlashCommand]) -> String {
+    let given = commands.iter().map(|command| {
+        let hint = command.argument_hint.clone().unwrap_or_default();
+        (command.name.clone(), hint, command.description.clone())
+    });
+    let own = OWN.iter().filter(|(name, ..)| !is_listed(commands, name));
+    let own =
+        own.map(|(name, hint, does)| ((*name).to_owned(), (*hint).to_owned(), (*does).to_owned()));
+    let lines: Vec<(String, String)> = given
+        .chain(own)
+        .map(|(name, hint, does)| {
+            let usage = format!("/{} {}", escape::line(&name, 40), escape::line(&hint, 60));
+            (usage.trim_end().to_owned(), escape::line(&does, 200))
+        })
+        .collect();
+    let width = lines.iter().map(|(usage, _)| usage.chars().count()).max().unwrap_or(0);
+    let lines = lines.iter().map(|(usage, does)| format!("{usage:<width$}  {does}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the words that the line editor completes.
+pub(super) fn words(commands: &[SlashCommand]) -> Vec<String> {
+    let own = OWN.iter().map(|(name, ..)| format!("/{name}"));
+    let mut words: Vec<String> =
+        own.chain(commands.iter().map(|command| format!("/{}", command.name))).collect();
+    words.sort();
+    words.dedup();
+    words
+}
+
+/// Tells whether the runtime knows a command.
+pub(super) fn is_listed(commands: &[SlashCommand], name: &str) -> bool {
+    commands.iter().any(|command| command.name == name)
+}
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +60,17 @@ pub(super) enum Slash {
     New,
     Session,
     Quit,
+}
+
+impl Slash {
+    /// Tells whether the runtime may know the command as well; it obeys it then.
+    pub(super) fn name_if_shared(&self) -> Option<&'static str> {
+        match self {
+            Slash::Mode(_) => Some("mode"),
+            Slash::Model(_) => Some("model"),
+            Slash::Help | Slash::New | Slash::Session | Slash::Quit => None,
+        }
+    }
 }
 
 /// Reads a line; none when it is ordinary text.

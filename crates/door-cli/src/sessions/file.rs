@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::exit::Failure;
+use terminal::Failure;
 
 const TYPE: &str = "narthex_session";
 const VERSION: u32 = 1;
@@ -190,6 +190,8 @@ fn read_header(header: Header) -> Result<SessionInfo, String> {
         updated_at: facts.updated_at,
         last_seq: facts.last_seq,
         owner_pid: None,
+        context_tokens: 0,
+        context_window: None,
     })
 }
 

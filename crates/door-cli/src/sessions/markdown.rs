@@ -72,7 +72,7 @@ fn put_block(text: &mut String, block: &Block) {
             }
             content.iter().for_each(|inner| match inner {
                 Block::Text { text: words, .. } => {
-                    let cut = crate::escape::cut(words.trim_end(), RESULT_CHARS);
+                    let cut = terminal::escape::cut(words.trim_end(), RESULT_CHARS);
                     put_fenced(text, "", &cut);
                 }
                 other => put_block(text, other),

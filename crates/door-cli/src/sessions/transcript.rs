@@ -4,7 +4,7 @@ use protocol::{Block, EventBody, EventKind, Message, MessageId, Role, Seq, Usage
 use runtime_api::LogRow;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use terminal::Failure;
 
 /// A message with the number of its event.
 #[derive(Serialize)]

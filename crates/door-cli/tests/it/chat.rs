@@ -1,8 +1,9 @@
 //! Conversations line by line.
 
-use protocol::{Mode, TurnEnd};
-use runtime_api::{PromptPart, SessionInfo};
-use testkit::fake_handle::{Call, FakeRuntime, session_info};
+use protocol::event::{PromptStarted, TurnResult};
+use protocol::{Block, MessageId, Mode, PromptId, TurnEnd};
+use runtime_api::{PromptPart, SessionInfo, SlashCommand};
+use testkit::fake_handle::{Call, FakeRuntime, Play, session_info};
 
 use crate::stand::*;
 
@@ -184,4 +185,70 @@ fn at_a_terminal_one_chooses_from_a_list() {
     let opened = |call: &Call| matches!(call, Call::Open(id, _) if id.as_str() == "01old");
     assert!(outcome.runtime.calls().iter().any(opened));
     insta::assert_snapshot!(outcome.err);
+}
+
+fn command(name: &str, hint: Option<&str>, description: &str) -> SlashCommand {
+    SlashCommand {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        argument_hint: hint.map(str::to_owned),
+        source: "builtin",
+    }
+}
+
+/// A turn that is a slash command: no model is asked, the text is what the command says.
+fn obeys(name: &str, text: &str) -> Vec<Play> {
+    let started = PromptStarted {
+        prompt_id: PromptId::new("prompt1"),
+        message_id: MessageId::new("message1"),
+        content: vec![Block::text(format!("/{name}"))],
+        max_turns: None,
+        command: Some(name.to_owned()),
+    };
+    let result = TurnResult { turns: 0, ..result(TurnEnd::Completed, text) };
+    let mut plays: Vec<Play> = vec![started.into()];
+    plays.extend(ends(result));
+    plays
+}
+
+fn with_commands() -> FakeRuntime {
+    FakeRuntime::new().commands(vec![
+        command("compact", Some("[WHAT TO KEEP]"), "summarises the \u{1b}[2J conversation"),
+        command("mode", Some("[MODE]"), "shows or sets the mode"),
+    ])
+}
+
+#[test]
+fn commands_of_the_runtime_are_prompts_and_what_they_say_is_shown() {
+    let runtime = with_commands()
+        .turn(answer("one"))
+        .turn(obeys("compact", "summarised: 152k → 21k tokens"))
+        .turn(obeys("mode", "mode is plan"));
+    let input = "go\n/compact the plan\n/mode plan\n/help\n/quit\n";
+    let outcome = Stand::new(runtime).terminal().input(input).run(&[]);
+    let said = "one\nsummarised: 152k → 21k tokens\nmode is plan\n";
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, said), "{outcome:?}");
+    assert_eq!(prompts(&outcome), ["go", "/compact the plan", "/mode plan"]);
+    assert!(changed(&outcome).0.is_empty(), "the runtime obeys its own: {outcome:?}");
+    insta::assert_snapshot!(outcome.err);
+}
+
+#[test]
+fn help_before_the_first_prompt_knows_the_runtimes_commands_from_a_stored_session() {
+    let runtime = with_commands().session(session_info("01old", "/src/app"));
+    let outcome = Stand::new(runtime).terminal().input("/help\n").run(&[]);
+    assert!(outcome.err.contains("/compact [WHAT TO KEEP]"), "{}", outcome.err);
+    assert!(created(&outcome).is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn the_facts_tell_how_full_the_context_is() {
+    let info = SessionInfo {
+        context_tokens: 62_000,
+        context_window: Some(100_000),
+        ..session_info("01old", "/src/app")
+    };
+    let runtime = FakeRuntime::new().session(info);
+    let outcome = Stand::new(runtime).terminal().input("/session\n").run(&["resume", "01old"]);
+    assert!(outcome.err.contains("context 62 % full"), "{}", outcome.err);
 }

@@ -60,6 +60,7 @@ fn a_long_session_is_shown_whole() {
             message_id: MessageId::new(format!("m{seq}")),
             content: vec![Block::text(format!("prompt number {seq}."))],
             max_turns: None,
+            command: None,
         };
         LogRow {
             seq: Seq(seq),
@@ -120,6 +121,7 @@ fn a_transcript_shows_the_numbers_to_fork_at() {
         message_id: MessageId::new("m1"),
         content: vec![Block::text("hello")],
         max_turns: None,
+        command: None,
     };
     let row = LogRow {
         seq: Seq(42),

@@ -41,7 +41,16 @@ fn everything() -> Vec<Play> {
         calls("c5", "run_shell", "rm -rf /"),
         denies("c5", "run_shell", DeniedBy::Rule, "denied by the rule run_shell(rm *)"),
         Notice { level: NoticeLevel::Warn, code: None, message: "mind the gap".to_owned() }.into(),
-        Compacted { before: 120_000, after: 30_000, automatic: true }.into(),
+        Compacted {
+            before: 152_000,
+            after: 21_000,
+            automatic: true,
+            through: protocol::Seq(4),
+            kept: None,
+            summary: "what was said".to_owned(),
+            mechanical: false,
+        }
+        .into(),
         step(2),
         delta("Half an ans"),
         Retry {

@@ -1,6 +1,8 @@
 //! The door in front of a runtime that plays what a test wrote.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails a test")]
 
+mod approvals;
+mod back;
 mod chat;
 mod commands;
 mod demo;
@@ -8,5 +10,9 @@ mod exits;
 mod formats;
 mod help;
 mod permission;
+mod policy;
+mod questions;
 mod stand;
 mod stream_input;
+mod trust;
+mod usage;

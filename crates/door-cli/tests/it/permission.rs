@@ -1,6 +1,8 @@
 //! Permission requests at a terminal.
 
-use protocol::event::{Answer, DecidedBy, InteractionKind, Outcome, RequestResolved, ToolProgress};
+use protocol::event::{
+    Answer, DecidedBy, InteractionKind, Outcome, Persist, RequestResolved, ToolProgress,
+};
 use protocol::{RefusalCode, RequestId, ToolCallId};
 use testkit::fake_handle::{Call, FakeRuntime, Play};
 
@@ -25,7 +27,7 @@ fn each_word_is_its_answer() {
     let rule = Some("run_shell(touch *)".to_owned());
     let table = [
         ("y\n", Answer::AllowOnce),
-        ("\na\n", Answer::AllowAlways { rule }),
+        ("\na\n", Answer::AllowAlways { rule, persist: Persist::Session }),
         ("n\n", Answer::Deny { feedback: None }),
         ("use make\n", Answer::Deny { feedback: Some("use make".to_owned()) }),
         // The end of input answers nothing, so nothing runs.
@@ -101,6 +103,10 @@ fn live_output_is_not_kept_while_a_card_waits() {
             outcome: Outcome::Deny,
             by: DecidedBy::Timeout,
             rule: None,
+            persist: None,
+            answers: Vec::new(),
+            words: None,
+            mode: None,
         }
         .into(),
     );
@@ -108,7 +114,11 @@ fn live_output_is_not_kept_while_a_card_waits() {
     let runtime = FakeRuntime::new().turn(plays);
     let outcome = Stand::new(runtime).terminal().silent_input().run(&["run", "go"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "finished\n"), "{}", outcome.err);
-    assert!(outcome.err.contains("this was decided meanwhile"), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("denied: nobody answered in time; press Enter"),
+        "{}",
+        outcome.err
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use door_cli::{
     Check, CheckStatus, DemoProject, Exit, Failure, Globals, House, Machine, Need, SchemaName,
-    Setting, SettingsFile, Stop, Stops, StreamFacts, Streams,
+    Setting, SettingsFile, Stop, Stops, StreamFacts, Streams, UntrustedProject,
 };
 use protocol::event::{
     AssistantMessage, DeniedBy, Display, Done, PermissionRequest, PromptFinished, TextDelta,
@@ -29,6 +29,8 @@ pub(crate) struct FakeMachine {
     runtime: Arc<FakeRuntime>,
     home: PathBuf,
     demo: Option<PathBuf>,
+    /// A project's file that waits for trust.
+    untrusted: Mutex<Option<UntrustedProject>>,
 }
 
 impl Machine for FakeMachine {
@@ -43,7 +45,10 @@ impl Machine for FakeMachine {
         };
         Ok(House {
             handle,
-            cwd: "/src/app".to_owned(),
+            cwd: match &globals.cwd {
+                Some(folder) => folder.display().to_string(),
+                None => "/src/app".to_owned(),
+            },
             model: Some(model),
             asked_model: globals.model.clone(),
             mode: globals.mode.unwrap_or(Mode::Ask),
@@ -51,9 +56,14 @@ impl Machine for FakeMachine {
                 "anthropic".to_owned(),
                 "the key of anthropic came from environment, ANTHROPIC_API_KEY".to_owned(),
             )],
-            agent: AgentSettings { allow: globals.allow.clone(), ..AgentSettings::default() },
+            agent: AgentSettings {
+                allow: globals.allow.clone(),
+                interaction_timeout_ms: globals.permission_timeout.unwrap_or_default(),
+                ..AgentSettings::default()
+            },
             home: self.home.clone(),
             notices: Vec::new(),
+            untrusted: self.untrusted.lock().unwrap().clone(),
         })
     }
 
@@ -79,6 +89,9 @@ impl Machine for FakeMachine {
     }
 
     fn trust(&self, _: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
+        if let Some(project) = self.untrusted.lock().unwrap().take() {
+            return Ok(project.path);
+        }
         Ok(folder.unwrap_or_default().join(".narthex/config.toml"))
     }
 
@@ -229,6 +242,7 @@ pub(crate) struct Stand {
     stops_at: Option<(&'static str, Vec<Stop>)>,
     breaks: bool,
     demo: Option<PathBuf>,
+    untrusted: Option<UntrustedProject>,
 }
 
 impl Stand {
@@ -242,7 +256,14 @@ impl Stand {
             stops_at: None,
             breaks: false,
             demo: None,
+            untrusted: None,
         }
+    }
+
+    /// Lets the folder bring a settings file that nobody has trusted.
+    pub(crate) fn untrusted(mut self, project: UntrustedProject) -> Self {
+        self.untrusted = Some(project);
+        self
     }
 
     pub(crate) fn input(mut self, text: &str) -> Self {
@@ -338,6 +359,7 @@ impl Stand {
             runtime: runtime.clone(),
             home: folder.path().to_owned(),
             demo: self.demo,
+            untrusted: Mutex::new(self.untrusted),
         };
         let mut tokio = tokio::runtime::Builder::new_current_thread();
         let tokio = tokio.enable_all().start_paused(is_silent).build().unwrap();
@@ -407,7 +429,8 @@ pub(crate) fn denies(id: &str, tool: &str, by: DeniedBy, reason: &str) -> Play {
 
 pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Play {
     let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
-    UsageEvent { usage, cost_usd: Some(0.0123) }.into()
+    let model = Some("anthropic/claude-sonnet-4-6".to_owned());
+    UsageEvent { usage, cost_usd: Some(0.0123), model, purpose: None }.into()
 }
 
 pub(crate) fn asks(id: &str, summary: &str) -> Play {
@@ -426,6 +449,8 @@ pub(crate) fn asks_with(id: &str, summary: &str, suggested_rules: Vec<String>) -
         suggested_rules,
         risk: Risk::Medium,
         reason: Some("mode ask".to_owned()),
+        diff: None,
+        checks: Vec::new(),
         expires_at: None,
     }
     .into()
