@@ -2,17 +2,23 @@
 
 mod asking;
 mod calls;
+mod compaction;
 mod context;
+mod day;
 mod foreign;
 mod gate;
 mod hub;
+mod letters;
 mod limits;
 mod mailbox;
 mod opening;
 mod options;
 mod outbox;
+mod purse;
 mod session;
+mod slash;
 mod stored;
 mod viewers;
+mod weight;
 
 pub use options::Options;

@@ -9,15 +9,18 @@ mod command;
 mod decide;
 mod evolve;
 mod pending;
+mod repeats;
 mod state;
 mod transcript;
+mod view;
 
-pub(crate) use command::{Command, Ending, ModelAnswer};
-pub(crate) use decide::{decide, nobody};
-pub(crate) use evolve::evolve;
+pub(crate) use command::{Command, Decided, Ending, ModelAnswer, NewPrompt};
+pub(crate) use decide::{GO_ON, decide, nobody, said, title_of, would_finish};
+pub(crate) use evolve::{FREED_PERCENT_MIN, IMAGE_BYTES, evolve, text_of};
 pub(crate) use pending::{Owed, pending};
-pub(crate) use state::{SNAPSHOT_VERSION, State, id_hash};
-pub(crate) use transcript::Transcript;
+pub(crate) use repeats::TOLD_AT;
+pub(crate) use state::{BYTES_PER_TOKEN, CallStage, Point, SNAPSHOT_VERSION, State, Turn, id_hash};
+pub(crate) use transcript::{BLOCKED, OUTCOME_UNKNOWN, TOO_LONG, Transcript, is_withdrawn};
 
 #[cfg(test)]
 mod tests;

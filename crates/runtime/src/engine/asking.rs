@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver_api::{Model, ModelError, ModelErrorKind, ModelRequest, ToolSpec};
+use driver_api::{ModelError, ModelErrorKind, ModelInfo, ModelRequest, ToolSpec};
 
+use super::weight;
 use crate::kernel::{State, Transcript};
 
 /// The first pause after a failure; it doubles with each further one.
@@ -15,9 +16,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How often a stream that made no sense is tried again: more would be blind repetition.
 const MALFORMED_MAX: u32 = 3;
-
-/// Bytes of text per token at the most: below this estimate a request surely does not fit.
-const BYTES_PER_TOKEN: u64 = 8;
 
 /// The attempts at one model call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,22 +81,44 @@ pub(crate) fn request(
     }
 }
 
-/// Says why a request cannot fit the model's window, before anybody pays for finding out. Counts
-/// what the provider counted last time, and what came since at its lowest possible price.
-pub(crate) fn overflow(state: &State, request: &ModelRequest, model: &dyn Model) -> Option<String> {
-    let window = model.info().context_window?;
-    let tokens = if state.context_tokens > 0 {
-        state.context_tokens + state.context_grown / BYTES_PER_TOKEN
-    } else {
-        let fixed = request.system.len() as u64
-            + request.tools.iter().map(|tool| tool.description.len() as u64).sum::<u64>();
-        (fixed + state.context_grown) / BYTES_PER_TOKEN
+/// Says why nothing that is left out of a request would make it fit the model's window, before
+/// anybody pays for finding out: its instructions and tools alone are too long, or the prompt with
+/// them is. Counts everything at its lowest possible price.
+pub(crate) fn hopeless(state: &State, request: &ModelRequest, model: &ModelInfo) -> Option<String> {
+    let window = model.context_window?;
+    let (system, tools) = (request.system.len() as u64, weight::tools(&request.tools));
+    let name = &model.id;
+    if weight::tokens_least(system + tools) >= window {
+        let (system, tools) = (weight::tokens(system), weight::tokens(tools));
+        return Some(format!(
+            "the instructions (about {system} tokens, files such as AGENTS.md among them) and the \
+             tools (about {tools} tokens) alone do not fit {name}, which reads {window}: shorten \
+             the instructions, or use a model with a larger window"
+        ));
+    }
+    let prompt = state.turn.as_ref().map_or(0, |turn| turn.prompt_bytes);
+    (weight::tokens_least(system + tools + prompt) >= window).then(|| {
+        let tokens = weight::tokens_least(prompt);
+        format!(
+            "the prompt has at least {tokens} tokens and {name} reads {window}, instructions and \
+             tools included: shorten it, or name a file that can be read in parts"
+        )
+    })
+}
+
+/// Says why a request as it stands cannot fit the model's window. Counts what the provider counted
+/// last time, and what nobody has counted at its lowest possible price.
+pub(crate) fn overflow(state: &State, request: &ModelRequest, model: &ModelInfo) -> Option<String> {
+    let window = model.context_window?;
+    let tokens = match state.is_counted {
+        true => state.context_tokens.saturating_add(weight::tokens_least(state.context_grown)),
+        false => weight::tokens_least(weight::request(request)),
     };
     (tokens >= window).then(|| {
         format!(
-            "the conversation has at least {tokens} tokens and {} reads {window}: start a new \
-             session, or use a model with a larger window",
-            model.info().id
+            "the conversation has at least {tokens} tokens and {} reads {window}: /compact \
+             summarises it; or start a new session, or use a model with a larger window",
+            model.id
         )
     })
 }

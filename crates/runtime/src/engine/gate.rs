@@ -115,6 +115,7 @@ impl Judge<'_> {
             tool,
             effect: facts.effect,
             command: facts.command.as_deref(),
+            host: None,
             paths: &paths,
             cwd: self.cwd,
             home: self.home,

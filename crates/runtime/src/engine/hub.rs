@@ -7,24 +7,27 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use async_trait::async_trait;
 use driver_api::{Fault, LogRow, NewSession};
 use futures_util::FutureExt;
-use protocol::event::{Answer, SessionEnd, SessionStart};
+use protocol::event::{Answer, RewindScope, SessionEnd, SessionStart};
 use protocol::{
-    Event, EventBody, FrameId, Life, Message as Said, Mode, Refusal, RefusalCode, RequestId, Seq,
-    SessionId, TurnEnd,
+    CheckpointId, Event, EventBody, FrameId, Life, Message as Said, Mode, Refusal, RefusalCode,
+    RequestId, Seq, SessionId, Timestamp, TurnEnd,
 };
 use runtime_api::{
-    AgentSettings, CreateSession, Error, ExportedSession, Overflow, Position, Prompt,
-    PromptAccepted, Runtime, SessionFilter, SessionInfo, Subscription,
+    AgentSettings, CreateSession, Error, ExportedSession, GoBack, Overflow, Pending, PointInfo,
+    Position, Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo, SlashCommand, Spent,
+    Subscription, WentBack,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::foreign;
+use super::letters;
 use super::mailbox::{MAILBOX, Message, Reply};
 use super::opening::{self, Why};
 use super::options::Services;
 use super::outbox::head_of;
 use super::session::{Ended, Parts, Session, session_policy};
+use super::slash;
 use super::stored::{self, refused};
 use super::viewers::Viewers;
 use crate::kernel::{Command, Ending, State, decide, evolve};
@@ -253,6 +256,33 @@ impl Inner {
         Ok(info)
     }
 
+    /// Leaves an answer for the process that owns a session, where one does.
+    async fn answer_by_letter(
+        &self,
+        session: &SessionId,
+        request: &RequestId,
+        answer: Answer,
+    ) -> Result<(), Error> {
+        let options = &self.services.options;
+        let store = &*options.store;
+        let row = store.get(session).await.map_err(refused)?;
+        if row.owner.is_none() {
+            return Err(not_open(session));
+        }
+        let waiting = stored::pending(store, &row).await?;
+        if !waiting.iter().any(|it| stored::request_id(&it.request) == Some(request)) {
+            let state = opening::fold_now(store, session, row.last_seq).await.map_err(refused)?;
+            let is_decided = state.resolved.contains(request);
+            let (code, what) = match is_decided {
+                true => (RefusalCode::RequestResolved, "was decided before"),
+                false => (RefusalCode::RequestNotFound, "does not wait"),
+            };
+            return Err(Refusal::new(code, format!("request {request} {what}")).into());
+        }
+        let id = self.services.fresh_id();
+        letters::send(store, &options.clock, session, (id, request, answer)).await
+    }
+
     /// Stores a log under a new id. A turn that was cut ends in the copy, and prompts that wait
     /// stay with the original.
     async fn copy(
@@ -261,6 +291,7 @@ impl Inner {
         parent: Option<SessionId>,
     ) -> Result<SessionInfo, Error> {
         let options = &self.services.options;
+        let origin = parent.clone();
         let Some(first) = rows.first_mut() else {
             return Err(Refusal::new(RefusalCode::Invalid, "log: it is empty").into());
         };
@@ -282,6 +313,12 @@ impl Inner {
         let (head, cwd) = (head_of(&state), state.cwd.clone());
         let new = NewSession { id: id.clone(), cwd, at, head: head.clone(), rows };
         let lease = options.store.create(new).await.map_err(refused)?;
+        if let (Some(checkpoints), Some(origin)) = (&options.checkpoints, &origin)
+            && let Err(error) = checkpoints.adopt(origin, &id).await
+        {
+            // The copy is whole all the same; only its files cannot be brought back.
+            tracing::warn!(session = %id, %error, "share captured files with a copy");
+        }
         options.store.release(&lease).await.map_err(refused)?;
         let last_seq = state.seq.0;
         Ok(SessionInfo { last_seq, ..stored::info(&id, &state.cwd, head, at) })
@@ -354,8 +391,46 @@ impl Runtime for Hub {
         request: &RequestId,
         answer: Answer,
     ) -> Result<(), Error> {
+        if self.inner.slot(session).is_none() {
+            return self.inner.answer_by_letter(session, request, answer).await;
+        }
         let message = |reply| Message::Answer(request.clone(), answer.clone(), reply);
         self.ask(session, message).await
+    }
+
+    async fn pending(&self, session: Option<&SessionId>) -> Result<Vec<Pending>, Error> {
+        let store = &*self.inner.services.options.store;
+        match session {
+            Some(id) => stored::pending(store, &store.get(id).await.map_err(refused)?).await,
+            None => stored::all_pending(store).await,
+        }
+    }
+
+    async fn points(&self, session: &SessionId) -> Result<Vec<PointInfo>, Error> {
+        stored::points(&*self.inner.services.options.store, session).await
+    }
+
+    async fn undo(&self, session: &SessionId, how: GoBack) -> Result<WentBack, Error> {
+        self.ask(session, |reply| Message::Undo(how, reply)).await
+    }
+
+    async fn rewind(
+        &self,
+        session: &SessionId,
+        point: &CheckpointId,
+        scope: RewindScope,
+        how: GoBack,
+    ) -> Result<WentBack, Error> {
+        self.ask(session, |reply| Message::Rewind(point.clone(), scope, how, reply)).await
+    }
+
+    async fn commands(&self, session: &SessionId) -> Result<Vec<SlashCommand>, Error> {
+        self.inner.services.options.store.get(session).await.map_err(refused)?;
+        Ok(slash::commands())
+    }
+
+    async fn spent(&self, since: Timestamp) -> Result<Vec<Spent>, Error> {
+        stored::spent(&*self.inner.services.options.store, since).await
     }
 
     async fn set_mode(&self, session: &SessionId, mode: Mode) -> Result<(), Error> {
@@ -432,6 +507,11 @@ impl Runtime for Hub {
         let store = &self.inner.services.options.store;
         let lease = store.claim(session).await.map_err(refused)?;
         store.remove(&lease).await.map_err(refused)?;
+        if let Some(checkpoints) = &self.inner.services.options.checkpoints
+            && let Err(error) = checkpoints.forget(session).await
+        {
+            tracing::warn!(%session, %error, "forget the captured files of a removed session");
+        }
         let spill = self.inner.services.options.spill.join(session.as_str());
         match std::fs::remove_dir_all(&spill) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

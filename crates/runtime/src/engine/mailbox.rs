@@ -1,9 +1,10 @@
 //! What may be asked of a live session.
 
-use protocol::event::{Answer, SessionEnd};
-use protocol::{Mode, RequestId};
+use protocol::event::{Answer, RewindScope, SessionEnd};
+use protocol::{CheckpointId, Mode, RequestId};
 use runtime_api::{
-    AgentSettings, Error, Overflow, Position, Prompt, PromptAccepted, SessionInfo, Subscription,
+    AgentSettings, Error, GoBack, Overflow, Position, Prompt, PromptAccepted, SessionInfo,
+    Subscription, WentBack,
 };
 use tokio::sync::oneshot;
 
@@ -22,6 +23,8 @@ pub(crate) enum Message {
         reply: Reply<bool>,
     },
     Answer(RequestId, Answer, Reply<()>),
+    Undo(GoBack, Reply<WentBack>),
+    Rewind(CheckpointId, RewindScope, GoBack, Reply<WentBack>),
     SetMode(Mode, Reply<()>),
     SetModel(String, Reply<()>),
     /// The session is opened again with other flags.

@@ -94,6 +94,7 @@ async fn open_owned(
         session.mend(crate::kernel::Command::Notify(Notice { level, code, message }));
     }
     let ending = match why {
+        Why::Asked if session.agent.carries_on => None,
         Why::Asked => Some(Ending::of(protocol::TurnEnd::Interrupted)),
         Why::Broken => Some(Ending::error("internal", "Narthex failed inside; see its log")),
         Why::Woken => None,
@@ -101,6 +102,12 @@ async fn open_owned(
     if let Some(ending) = ending {
         // Prompts that wait were promised to run: they do, after the turn that was cut.
         session.mend(crate::kernel::Command::End(ending));
+    } else {
+        session.resume().await.map_err(refused)?;
+    }
+    if why != Why::Woken && session.state.turn.is_none() {
+        // What the files are now need not be what the cut turn left.
+        session.give_up_recording();
     }
     session.flush_opened().await.map_err(refused)?;
     Ok(session)
@@ -162,6 +169,29 @@ async fn fold_tail(store: &dyn Store, lease: &Lease, last: Seq) -> Result<Folded
         false => FrameId::first_of(Life(life.0.saturating_add(1))),
     };
     Ok(Folded { state, snapshot_at, frame: next, is_damaged })
+}
+
+/// Folds a log as far as it can be read, for a look: nothing is mended.
+pub(crate) async fn fold_now(
+    store: &dyn Store,
+    id: &SessionId,
+    last: Seq,
+) -> Result<State, StoreError> {
+    let usable = store.snapshot(id).await?.and_then(|snapshot| read_snapshot(&snapshot, last));
+    let mut state = usable.map(|(state, _)| state).unwrap_or_default();
+    loop {
+        let page = store.read(id, state.seq.next(), PAGE).await?;
+        for row in &page {
+            let Ok(body) = EventBody::decode(row.kind, &row.body) else { return Ok(state) };
+            if row.seq != state.seq.next() {
+                return Ok(state);
+            }
+            evolve(&mut state, row.seq, row.at, &body);
+        }
+        if page.len() < PAGE {
+            return Ok(state);
+        }
+    }
 }
 
 fn read_snapshot(snapshot: &Snapshot, last: Seq) -> Option<(State, Seq)> {

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use driver_api::{Clock, Ids, Models, Store, Tool, Workspaces};
+use driver_api::{
+    Checkpoints, Checks, Clock, Hooks, Ids, Models, RuleBook, Store, Tool, Workspaces,
+};
 use policy::Policy;
 use protocol::{Mode, encode_id};
 use runtime_api::Handle;
 
 use super::calls::PathLocks;
+use super::day::Day;
 use super::gate::Schema;
 use super::hub::Hub;
 
@@ -41,6 +44,14 @@ pub struct Options {
     pub spill: PathBuf,
     /// The home folder of the user, for rules that begin with `~/`.
     pub user_home: Option<PathBuf>,
+    /// Hooks; [`driver_api::NoHooks`] where there are none.
+    pub hooks: Arc<dyn Hooks>,
+    /// The checks of pending changes, if there are any.
+    pub checks: Option<Arc<dyn Checks>>,
+    /// Where files are captured before they change; without, nothing can be undone.
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
+    /// Where rules are kept beyond a session; without, none are.
+    pub rule_book: Option<Arc<dyn RuleBook>>,
     /// How long a session may be idle and unwatched before its state is dropped, in milliseconds;
     /// 60,000 where absent.
     pub idle_ms: Option<u64>,
@@ -58,12 +69,15 @@ impl Options {
 pub(crate) struct Services {
     pub(crate) options: Options,
     pub(crate) path_locks: PathLocks,
+    /// What all sessions spend together.
+    pub(crate) day: Day,
     schemas: Mutex<HashMap<String, Arc<Schema>>>,
 }
 
 impl Services {
     fn new(options: Options) -> Self {
-        Self { options, path_locks: PathLocks::default(), schemas: Mutex::default() }
+        let (path_locks, day) = (PathLocks::default(), Day::default());
+        Self { options, path_locks, day, schemas: Mutex::default() }
     }
 
     /// Returns a fresh id in its wire form.
@@ -75,9 +89,10 @@ impl Services {
         self.options.idle_ms.unwrap_or(IDLE_MS)
     }
 
-    /// Finds a tool by the name that models use.
+    /// Finds a tool by the name that models use: its own, or an alias of it.
     pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.options.tools.iter().find(|tool| tool.spec().name == name).cloned()
+        let find = |name: &str| self.options.tools.iter().find(|tool| tool.spec().name == name);
+        find(name).or_else(|| find(policy::canonical(name))).cloned()
     }
 
     /// Returns the compiled schema of a tool; compiled at its first use, since a

@@ -1,9 +1,19 @@
 //! A live session: one task that owns the state, does what is owed and records what comes of it.
 
 mod ask;
+mod capture;
+mod compact;
 mod drive;
+mod gated;
+mod history;
+mod interact;
+mod obey;
 mod requests;
+mod resume;
 mod settle;
+mod spending;
+mod telling;
+mod vet;
 
 pub(crate) use requests::session_policy;
 
@@ -19,7 +29,8 @@ use driver_api::{
 use policy::Policy;
 use protocol::event::{Notice, NoticeLevel, SessionEnd};
 use protocol::{
-    Event, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp, ToolCallId,
+    CheckpointId, Event, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp,
+    ToolCallId, TreeId,
 };
 use runtime_api::AgentSettings;
 use serde_json::{Map, Value};
@@ -32,8 +43,10 @@ use super::calls::Seen;
 use super::mailbox::Message;
 use super::options::Services;
 use super::outbox::{Outbox, Taken};
+use super::purse::{Purse, Reservation};
 use super::viewers::Viewers;
-use crate::kernel::{Command, State, Transcript, decide, evolve};
+use crate::kernel::{Command, Ending, State, Transcript, decide, evolve};
+use capture::Capture;
 
 /// Live pieces of an answer or of tools that may wait for the session.
 const LIVE: usize = 256;
@@ -71,7 +84,21 @@ pub(crate) enum Ended {
 enum Outcome {
     Answered(Result<driver_api::ModelResponse, driver_api::ModelError>),
     PauseOver,
-    Ran { call: ToolCallId, outcome: driver_api::ToolOutcome, took: Duration },
+    Ran {
+        call: ToolCallId,
+        outcome: driver_api::ToolOutcome,
+        took: Duration,
+    },
+    /// A summary was written, or not.
+    Summarised(Box<compact::Summarised>),
+    /// The files were captured before a change.
+    Captured(Result<driver_api::Captured, driver_api::CheckpointError>),
+    /// Hooks and checks have looked at a call.
+    Vetted(ToolCallId, Box<vet::Vetted>),
+    /// Hooks were told of a moment.
+    Told(Vec<(driver_api::Moment, driver_api::HookAnswer)>),
+    /// What a turn left was captured.
+    Recorded(CheckpointId, Option<(TreeId, u64)>),
 }
 
 /// A live piece of a tool's output, under its call.
@@ -82,6 +109,8 @@ type Piece = (ToolCallId, Progress);
 struct Asked {
     input: Map<String, Value>,
     malformed: Option<String>,
+    /// The real paths that it touches, once it was looked up.
+    paths: Vec<String>,
 }
 
 /// A live session.
@@ -114,6 +143,8 @@ struct Live {
     /// The model call under way, or its pause.
     asking: Option<AbortHandle>,
     attempts: Attempts,
+    /// What the turn has done about its length.
+    compacting: compact::Compacting,
     deltas: Option<mpsc::Receiver<Delta>>,
     /// The text of the answer so far.
     partial: String,
@@ -125,6 +156,22 @@ struct Live {
     cancel: CancellationToken,
     /// When the turn was told to stop.
     stopping_since: Option<Duration>,
+    /// How a stopping turn ends; interrupted where nothing is said.
+    stop_as: Option<Ending>,
+    /// The session's purse, where anything is limited.
+    purse: Option<Arc<Purse>>,
+    /// What the model call under way has set aside.
+    reservation: Option<Reservation>,
+    /// Calls that hooks and checks are looking at.
+    vetting: BTreeSet<ToolCallId>,
+    /// What the turn's hooks were told.
+    hooks: telling::Telling,
+    /// Whether hooks were told that the session is open.
+    is_start_told: bool,
+    /// How far the capture before the turn's first change is.
+    capture: Capture,
+    /// Whether what the last turn left is being captured.
+    is_recording: bool,
     updated_at: Timestamp,
     /// Whether the workspace should get ready for commands.
     is_prepare_due: bool,
@@ -154,6 +201,7 @@ impl Session {
             effects: JoinSet::new(),
             asking: None,
             attempts: Attempts::default(),
+            compacting: compact::Compacting::default(),
             deltas: None,
             partial: String::new(),
             progress: mpsc::channel(LIVE),
@@ -163,6 +211,14 @@ impl Session {
             seen,
             cancel: CancellationToken::new(),
             stopping_since: None,
+            stop_as: None,
+            purse: None,
+            reservation: None,
+            vetting: BTreeSet::new(),
+            hooks: telling::Telling::default(),
+            is_start_told: false,
+            capture: Capture::default(),
+            is_recording: false,
             updated_at: now,
             is_prepare_due: false,
             flush_due: None,
@@ -237,11 +293,14 @@ impl Session {
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<Message>) -> Result<Ended, StoreError> {
         loop {
             self.drive().await?;
-            let is_idle = self.state.turn.is_none() && self.state.queue.is_empty();
+            let is_idle =
+                self.state.turn.is_none() && self.state.queue.is_empty() && !self.live.is_recording;
             let idle_ms = self.services.idle_ms();
             let clock = Arc::clone(&self.services.options.clock);
             let grace = self.stop_grace();
             let flush_in = self.flush_in();
+            let attention_in = self.attention_in();
+            let time_left = self.turn_time_left().filter(|_| grace.is_none());
             tokio::select! {
                 biased;
                 // First, so that no flood of live pieces keeps a stop from being heard.
@@ -270,6 +329,12 @@ impl Session {
                 }
                 () = clock.sleep(flush_in.unwrap_or_default()), if flush_in.is_some() => {
                     self.flush().await?;
+                }
+                () = clock.sleep(attention_in.unwrap_or_default()), if attention_in.is_some() => {
+                    self.attend().await?;
+                }
+                () = clock.sleep(time_left.unwrap_or_default()), if time_left.is_some() => {
+                    self.time_is_over();
                 }
                 () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
                     self.abandon().await?;
@@ -325,7 +390,14 @@ impl Session {
     fn fold(&mut self, at: Timestamp, body: EventBody) {
         let seq = self.state.seq.next();
         evolve(&mut self.state, seq, at, &body);
-        if let Some(transcript) = &mut self.live.transcript {
+        let is_other_view = matches!(
+            body,
+            EventBody::Compacted(_) | EventBody::CompactionUndone(_) | EventBody::Rewound(_)
+        );
+        if is_other_view {
+            // The model reads another part of the log from here on: it is read anew.
+            self.live.transcript = None;
+        } else if let Some(transcript) = &mut self.live.transcript {
             transcript.push(at, &body);
         }
         let frame = self.next_frame();

@@ -5,9 +5,9 @@ use protocol::{
     EventBody, EventKind, Message, MessageId, Refusal, RefusalCode, Role, Seq, SessionId,
     Timestamp, Usage,
 };
-use runtime_api::{Error, ExportedSession, SessionFilter, SessionInfo};
+use runtime_api::{Error, ExportedSession, Pending, PointInfo, SessionFilter, SessionInfo, Spent};
 
-use crate::kernel::{State, evolve};
+use crate::kernel::{State, Transcript, evolve};
 
 /// How many rows are read at a time.
 const PAGE: usize = 1_000;
@@ -36,6 +36,8 @@ pub(crate) fn info(
         updated_at: created_at,
         last_seq: 0,
         owner_pid: None,
+        context_tokens: 0,
+        context_window: None,
     }
 }
 
@@ -146,7 +148,101 @@ pub(crate) async fn rows(store: &dyn Store, id: &SessionId) -> Result<Vec<LogRow
     Ok(rows)
 }
 
-/// Returns the transcript for people: prompts, answers, and one message per result.
+/// Reads what the model reads of a log, and counts the events that are lost.
+pub(crate) async fn transcript(
+    store: &dyn Store,
+    id: &SessionId,
+    state: &State,
+) -> Result<(Transcript, u64), StoreError> {
+    let mut transcript = Transcript::default();
+    let mut take = |shown| match shown {
+        Shown::Summary(at, id, text) => transcript.summary(at, id, text),
+        Shown::Event(_, at, body) => transcript.push(at, &body),
+    };
+    let lost = each_shown(store, id, state, &mut take).await?;
+    Ok((transcript, lost))
+}
+
+/// Reads what the model reads of a log, with where it stands.
+pub(crate) async fn shown(
+    store: &dyn Store,
+    id: &SessionId,
+    state: &State,
+) -> Result<Vec<Shown>, StoreError> {
+    let mut all = Vec::new();
+    each_shown(store, id, state, &mut |shown| all.push(shown)).await?;
+    Ok(all)
+}
+
+/// A piece of what the model reads of a log.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    /// The summary that stands in place of older messages.
+    Summary(Timestamp, MessageId, String),
+    /// A recorded event.
+    Event(Seq, Timestamp, Box<EventBody>),
+}
+
+/// Hands over what the model reads of a log, in order; returns how many events are lost.
+async fn each_shown(
+    store: &dyn Store,
+    id: &SessionId,
+    state: &State,
+    take: &mut (dyn FnMut(Shown) + Send),
+) -> Result<u64, StoreError> {
+    let mut lost = 0;
+    let mut reading = Reading::new(Seq(1), state.seq);
+    let compaction = state.view.compaction();
+    let summary = match compaction {
+        Some(compaction) => store.read(id, compaction.at, 1).await?.pop(),
+        None => None,
+    };
+    let mut is_summary_due = compaction.is_some();
+    while let Some(page) = reading.page(store, id).await? {
+        for row in page.iter().filter(|row| Transcript::needs(row.kind)) {
+            let is_context = row.kind == EventKind::ContextSet;
+            if !is_context && is_summary_due && state.view.shows(row.seq) {
+                is_summary_due = false;
+                lost += u64::from(!take_summary(take, summary.as_ref()));
+            }
+            if !is_context && !state.view.shows(row.seq) {
+                continue;
+            }
+            match EventBody::decode(row.kind, &row.body) {
+                Ok(body) => take(Shown::Event(row.seq, row.at, Box::new(body))),
+                Err(_) => lost += 1,
+            }
+        }
+    }
+    if is_summary_due {
+        lost += u64::from(!take_summary(take, summary.as_ref()));
+    }
+    Ok(lost + reading.lost())
+}
+
+/// Hands over the summary of a compaction; false when it cannot be read.
+fn take_summary(take: &mut (dyn FnMut(Shown) + Send), row: Option<&LogRow>) -> bool {
+    let Some(row) = row else { return false };
+    let Ok(EventBody::Compacted(compacted)) = EventBody::decode(row.kind, &row.body) else {
+        return false;
+    };
+    take(Shown::Summary(row.at, result_id(row), compacted.summary));
+    true
+}
+
+/// Tells whether a row is a message for people.
+pub(crate) fn is_message(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::PromptStarted
+            | EventKind::AssistantMessage
+            | EventKind::ToolResult
+            | EventKind::ToolDenied
+    )
+}
+
+/// Returns the transcript for people: prompts, answers, and one message per result. What was
+/// rewound is left out.
 pub(crate) async fn messages(
     store: &dyn Store,
     id: &SessionId,
@@ -156,9 +252,10 @@ pub(crate) async fn messages(
     let limit = limit.clamp(1, MESSAGES_MAX);
     let mut messages = Vec::new();
     let last = store.get(id).await.map_err(refused)?.last_seq;
+    let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
     let mut reading = Reading::new(after.next(), last);
     while let Some(page) = reading.page(store, id).await.map_err(refused)? {
-        for row in &page {
+        for row in page.iter().filter(|row| !state.view.is_cut(row.seq)) {
             messages.extend(message_of(row));
             if messages.len() == limit {
                 return Ok(messages);
@@ -169,14 +266,7 @@ pub(crate) async fn messages(
 }
 
 fn message_of(row: &LogRow) -> Option<Message> {
-    let is_message = matches!(
-        row.kind,
-        EventKind::PromptStarted
-            | EventKind::AssistantMessage
-            | EventKind::ToolResult
-            | EventKind::ToolDenied
-    );
-    if !is_message {
+    if !is_message(row.kind) {
         return None;
     }
     let (id, role, content) = match EventBody::decode(row.kind, &row.body).ok()? {
@@ -227,4 +317,112 @@ pub(crate) fn fold(rows: &[LogRow]) -> Result<State, Refusal> {
 pub(crate) async fn export(store: &dyn Store, id: &SessionId) -> Result<ExportedSession, Error> {
     let info = info_of(store.get(id).await.map_err(refused)?);
     Ok(ExportedSession { info, rows: rows(store, id).await? })
+}
+
+/// Returns the id of a request.
+pub(crate) fn request_id(body: &EventBody) -> Option<&protocol::RequestId> {
+    match body {
+        EventBody::PermissionRequest(request) => Some(&request.request_id),
+        EventBody::QuestionRequest(request) => Some(&request.request_id),
+        EventBody::PlanRequest(request) => Some(&request.request_id),
+        _ => None,
+    }
+}
+
+/// Lists the interactions of a session that wait, read from its log.
+pub(crate) async fn pending(store: &dyn Store, row: &SessionRow) -> Result<Vec<Pending>, Error> {
+    let state = super::opening::fold_now(store, &row.id, row.last_seq).await.map_err(refused)?;
+    let mut pending = Vec::new();
+    for wait in state.waits() {
+        let Some(found) = store.read(&row.id, wait.seq, 1).await.map_err(refused)?.pop() else {
+            continue;
+        };
+        let Ok(request) = EventBody::decode(found.kind, &found.body) else { continue };
+        pending.push(Pending {
+            session: row.id.clone(),
+            cwd: row.cwd.clone(),
+            title: row.head.title.clone(),
+            since: found.at,
+            owner_pid: row.owner.as_ref().map(|owner| owner.pid),
+            request,
+        });
+    }
+    Ok(pending)
+}
+
+/// Lists the interactions of all sessions that wait, oldest first.
+pub(crate) async fn all_pending(store: &dyn Store) -> Result<Vec<Pending>, Error> {
+    let mut pending = Vec::new();
+    let mut before = None;
+    loop {
+        let filter = ListFilter { cwd: None, before, limit: PAGE };
+        let rows = store.list(filter).await.map_err(refused)?;
+        let is_last = rows.len() < PAGE;
+        before = rows.last().map(|row| row.updated_at);
+        for row in rows.iter().filter(|row| row.head.state == driver_api::SessionState::Waiting) {
+            pending.extend(self::pending(store, row).await?);
+        }
+        if is_last {
+            pending.sort_by_key(|it| it.since);
+            return Ok(pending);
+        }
+    }
+}
+
+/// Lists the points that a session can go back to.
+pub(crate) async fn points(store: &dyn Store, id: &SessionId) -> Result<Vec<PointInfo>, Error> {
+    let last = store.get(id).await.map_err(refused)?.last_seq;
+    let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
+    let mut points = Vec::with_capacity(state.points.len());
+    for point in &state.points {
+        let row = store.read(id, point.seq, 1).await.map_err(refused)?.pop();
+        let body = row.and_then(|row| EventBody::decode(row.kind, &row.body).ok());
+        let label = match body {
+            Some(EventBody::PromptStarted(started)) => {
+                crate::kernel::title_of(&started.content).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        let changes = point.changes.as_ref();
+        points.push(PointInfo {
+            id: point.id.clone(),
+            seq: point.seq,
+            created_at: point.at,
+            message_id: point.message_id.clone(),
+            label,
+            files: changes.map_or(0, |changes| changes.paths),
+            has_files: changes.is_some(),
+            is_undone: changes.is_some_and(|changes| changes.is_undone),
+            is_cut: point.is_cut,
+        });
+    }
+    Ok(points)
+}
+
+/// Returns what model calls of all sessions used since an instant.
+pub(crate) async fn spent(store: &dyn Store, since: Timestamp) -> Result<Vec<Spent>, Error> {
+    let mut spent = Vec::new();
+    let mut from = since;
+    let mut read: std::collections::HashSet<(SessionId, Seq)> = std::collections::HashSet::new();
+    loop {
+        let limit = PAGE + read.len();
+        let rows = store.rows_of(EventKind::Usage, from, limit).await.map_err(refused)?;
+        let is_last = rows.len() < limit;
+        for (session, row) in rows {
+            if row.at > from {
+                from = row.at;
+                read.clear();
+            }
+            if !read.insert((session.clone(), row.seq)) {
+                continue;
+            }
+            if let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) {
+                let (usage, cost_usd, model) = (used.usage, used.cost_usd, used.model);
+                spent.push(Spent { session, at: row.at, model, usage, cost_usd });
+            }
+        }
+        if is_last {
+            return Ok(spent);
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! What may happen to a session, as values. Outcomes of effects are commands too.
 
 use protocol::event::{
-    Answer, DecidedBy, DeniedBy, Notice, PermissionRequest, SessionEnd, ToolCall, ToolDenied,
-    ToolResult,
+    Answer, ChangesRecorded, CheckpointMade, Compacted, ContextAdded, DecidedBy, DeniedBy, Notice,
+    QuestionRequest, Rewound, SessionEnd, ToolCall, ToolDenied, ToolResult,
 };
 use protocol::{
-    Block, MessageId, Mode, PromptId, RequestId, StopReason, ToolCallId, TurnEnd, Usage,
+    Block, EventBody, MessageId, Mode, PromptId, RequestId, StopReason, ToolCallId, TurnEnd, Usage,
 };
 
 /// A whole answer of the model, its call ids already unique.
@@ -16,6 +16,19 @@ pub(crate) struct ModelAnswer {
     pub(crate) stop: StopReason,
     pub(crate) usage: Usage,
     pub(crate) cost_usd: Option<f64>,
+    pub(crate) model: String,
+}
+
+/// A decision about an interaction, already checked against what was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decided {
+    pub(crate) request: RequestId,
+    pub(crate) answer: Answer,
+    pub(crate) by: DecidedBy,
+    /// The rule of an "always".
+    pub(crate) rule: Option<String>,
+    /// What the model reads in answer to a question or plan.
+    pub(crate) told: String,
 }
 
 /// Why and how a turn ends other than by the model's wish.
@@ -26,6 +39,20 @@ pub(crate) struct Ending {
     pub(crate) message: Option<String>,
     /// What the model had said when it was cut, with the id of the message it becomes.
     pub(crate) partial: Option<(MessageId, String)>,
+    /// The text of the turn, in place of the model's last answer: what a slash command says.
+    pub(crate) text: Option<String>,
+}
+
+/// A prompt that begins or waits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NewPrompt {
+    pub(crate) prompt_id: PromptId,
+    /// What it becomes when it starts.
+    pub(crate) message_id: MessageId,
+    pub(crate) content: Vec<Block>,
+    pub(crate) steps_max: u32,
+    /// The slash command that it is.
+    pub(crate) command: Option<String>,
 }
 
 /// A command.
@@ -34,9 +61,9 @@ pub(crate) enum Command {
     /// Record what the model is told before the transcript.
     SetContext { system: String },
     /// A prompt came; `message_id` is what it becomes when it starts at once.
-    Prompt { prompt_id: PromptId, message_id: MessageId, content: Vec<Block>, steps_max: u32 },
+    Prompt(NewPrompt),
     /// The oldest waiting prompt begins; its content was read from the log.
-    TakeNext { message_id: MessageId, content: Vec<Block>, steps_max: u32 },
+    TakeNext(NewPrompt),
     /// Go on: the next step, or the end of the turn.
     Advance,
     /// The model answered.
@@ -45,10 +72,12 @@ pub(crate) enum Command {
     Retry { attempt: u32, delay_ms: u64, reason: String, partial_text: String },
     /// A call passed the schema.
     Describe(ToolCall),
-    /// A described call waits for a person.
-    Ask(PermissionRequest),
+    /// A described call waits for a person: a permission, question or plan request.
+    Ask(EventBody),
+    /// The whole turn waits for a person.
+    Pause(QuestionRequest),
     /// A person, the clock or a stop decided.
-    Resolve { request: RequestId, answer: Answer, by: DecidedBy, rule: Option<String> },
+    Resolve(Decided),
     /// A described call is refused.
     Deny(ToolDenied),
     /// A described or allowed call is about to run.
@@ -63,6 +92,20 @@ pub(crate) enum Command {
     SetMode(Mode),
     /// Change the model.
     SetModel(String),
+    /// Tell the model something that no person said.
+    AddContext(ContextAdded),
+    /// A model call that was no step used something.
+    Spent { usage: Usage, cost_usd: Option<f64>, model: String, purpose: String },
+    /// Older messages were summarised.
+    Compact(Compacted),
+    /// Take the newest compaction back; `after` is the size in tokens then.
+    Uncompact { after: u64 },
+    /// The files were captured before the turn's first change.
+    Checkpoint(CheckpointMade),
+    /// What a turn left was captured, or given up.
+    RecordChanges(ChangesRecorded),
+    /// Somebody went back.
+    Rewind(Rewound),
     /// Tell people something.
     Notify(Notice),
     /// Let go of the session.

@@ -1,19 +1,20 @@
 //! Which events a command adds, or why not. Reads the state, changes nothing.
 
 use protocol::event::{
-    AssistantMessage, ContextSet, DeniedBy, Done, InteractionKind, ModeChanged, ModelChanged,
-    Outcome, PromptFinished, PromptQueued, PromptStarted, RequestResolved, Retry, SessionClosed,
-    SessionUpdated, ToolDenied, ToolResult, ToolStarted, TurnResult, TurnStart, UsageEvent,
+    Answer, AssistantMessage, CompactionUndone, ContextSet, DecidedBy, DeniedBy, Done,
+    InteractionKind, ModeChanged, ModelChanged, Outcome, PauseKind, PromptFinished, PromptQueued,
+    PromptStarted, RequestResolved, Retry, SessionClosed, SessionUpdated, ToolDenied, ToolResult,
+    ToolStarted, TurnResult, TurnStart, UsageEvent,
 };
 use protocol::{
-    Block, Effect, EventBody, Refusal, RefusalCode, StopReason, Timestamp, ToolCallId, TurnEnd,
-    Usage,
+    Block, Effect, EventBody, Refusal, RefusalCode, RequestId, StopReason, Timestamp, ToolCallId,
+    TurnEnd, Usage,
 };
 
-use super::command::{Command, Ending, ModelAnswer, denial_by};
+use super::command::{Command, Decided, Ending, ModelAnswer, NewPrompt, denial_by};
 use super::evolve::text_of;
 use super::pending::MALFORMED_STEPS_MAX;
-use super::state::{CallStage, State, Turn};
+use super::state::{CallStage, State, Turn, Wait};
 use super::transcript::{NOT_RUN, OUTCOME_UNKNOWN};
 
 /// How many prompts may wait.
@@ -30,16 +31,10 @@ pub(crate) fn decide(
 ) -> Result<Vec<EventBody>, Refusal> {
     match command {
         Command::SetContext { system } => Ok(vec![ContextSet { system }.into()]),
-        Command::Prompt { prompt_id, message_id, content, steps_max } => {
-            let started =
-                PromptStarted { prompt_id, message_id, content, max_turns: Some(steps_max) };
-            prompt(state, started)
-        }
-        Command::TakeNext { message_id, content, steps_max } => {
+        Command::Prompt(new) => prompt(state, new),
+        Command::TakeNext(new) => {
             let Some((prompt_id, _)) = state.queue.front().cloned() else { return Ok(Vec::new()) };
-            let started =
-                PromptStarted { prompt_id, message_id, content, max_turns: Some(steps_max) };
-            Ok(vec![started.into()])
+            Ok(vec![started(NewPrompt { prompt_id, ..new }).into()])
         }
         Command::Advance => Ok(advance(state, now)),
         Command::Answered(answer) => Ok(answered(state, answer)),
@@ -49,22 +44,9 @@ pub(crate) fn decide(
             Ok(vec![retry.into()])
         }
         Command::Describe(call) => Ok(vec![call.into()]),
-        Command::Ask(request) => Ok(vec![request.into()]),
-        Command::Resolve { request, answer, by, rule } => {
-            use protocol::event::Answer;
-            let outcome = match answer {
-                Answer::AllowOnce => Outcome::AllowOnce,
-                Answer::AllowAlways { .. } => Outcome::AllowAlways,
-                Answer::Deny { .. } => Outcome::Deny,
-            };
-            let feedback = match answer {
-                Answer::Deny { feedback } => feedback,
-                Answer::AllowOnce | Answer::AllowAlways { .. } => None,
-            };
-            let kind = InteractionKind::Permission;
-            let resolved = RequestResolved { request_id: request, kind, outcome, by, rule };
-            resolve(state, resolved, feedback)
-        }
+        Command::Ask(request) => Ok(vec![request]),
+        Command::Pause(question) => Ok(vec![question.into()]),
+        Command::Resolve(decided) => resolve(state, decided, now),
         Command::Deny(denied) => Ok(vec![denied.into()]),
         Command::Start { call } => Ok(start(state, &call)),
         Command::Finish(result) => Ok(vec![result.into()]),
@@ -74,21 +56,41 @@ pub(crate) fn decide(
         Command::SetMode(mode) => Ok(vec![ModeChanged { mode }.into()]),
         Command::SetModel(model) if model == state.model => Ok(Vec::new()),
         Command::SetModel(model) => Ok(vec![ModelChanged { model }.into()]),
+        Command::AddContext(added) => Ok(vec![added.into()]),
+        Command::Spent { usage, cost_usd, model, purpose } => {
+            let (model, purpose) = (Some(model), Some(purpose));
+            Ok(vec![UsageEvent { usage, cost_usd, model, purpose }.into()])
+        }
+        Command::Compact(compacted) => Ok(vec![compacted.into()]),
+        Command::Uncompact { after } => {
+            let newest = state.view.compaction();
+            let undone = newest.map(|it| CompactionUndone { compaction: it.at, after }.into());
+            Ok(undone.into_iter().collect())
+        }
+        Command::Checkpoint(made) => Ok(vec![made.into()]),
+        Command::RecordChanges(changes) => Ok(vec![changes.into()]),
+        Command::Rewind(rewound) => Ok(vec![rewound.into()]),
         Command::Notify(notice) => Ok(vec![notice.into()]),
         Command::Close(reason) if !state.is_closed => Ok(vec![SessionClosed { reason }.into()]),
         Command::Close(_) => Ok(Vec::new()),
     }
 }
 
-fn prompt(state: &State, started: PromptStarted) -> Result<Vec<EventBody>, Refusal> {
+fn started(new: NewPrompt) -> PromptStarted {
+    let NewPrompt { prompt_id, message_id, content, steps_max, command } = new;
+    PromptStarted { prompt_id, message_id, content, max_turns: Some(steps_max), command }
+}
+
+fn prompt(state: &State, new: NewPrompt) -> Result<Vec<EventBody>, Refusal> {
     let mut events = Vec::new();
     if state.title.is_none()
-        && let Some(title) = title_of(&started.content)
+        && new.command.is_none()
+        && let Some(title) = title_of(&new.content)
     {
         events.push(SessionUpdated { title: Some(title) }.into());
     }
     if state.turn.is_none() && state.queue.is_empty() {
-        events.push(started.into());
+        events.push(started(new).into());
         return Ok(events);
     }
     if state.queue.len() >= QUEUE_MAX {
@@ -96,13 +98,13 @@ fn prompt(state: &State, started: PromptStarted) -> Result<Vec<EventBody>, Refus
         return Err(Refusal::new(RefusalCode::QueueFull, message));
     }
     let position = u32::try_from(state.queue.len() + 1).unwrap_or(u32::MAX);
-    let PromptStarted { prompt_id, content, .. } = started;
+    let NewPrompt { prompt_id, content, .. } = new;
     events.push(PromptQueued { prompt_id, position, content }.into());
     Ok(events)
 }
 
 /// Makes a title of the first line that says something.
-fn title_of(content: &[Block]) -> Option<String> {
+pub(crate) fn title_of(content: &[Block]) -> Option<String> {
     let text = text_of(content);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let mut title: String = line.chars().take(TITLE_CHARS).collect();
@@ -122,10 +124,10 @@ fn advance(state: &State, now: Timestamp) -> Vec<EventBody> {
     if turn.step > 0 && (!turn.is_answered || !is_over) {
         return Vec::new();
     }
-    // A paused answer is carried on by the next step, as the provider asks.
-    let is_finished =
-        turn.step > 0 && turn.calls.is_empty() && turn.stop != Some(StopReason::PauseTurn);
-    if is_finished {
+    if turn.pause.is_some() || turn.command.is_some() {
+        return Vec::new();
+    }
+    if would_finish(turn) {
         return ends(turn, Ending::of(TurnEnd::Completed), now);
     }
     if turn.malformed_steps >= MALFORMED_STEPS_MAX {
@@ -143,6 +145,18 @@ fn advance(state: &State, now: Timestamp) -> Vec<EventBody> {
     vec![TurnStart { turn: turn.step + 1, prompt_id, model: state.model.clone() }.into()]
 }
 
+/// Tells whether a turn is about to end by the model's wish. A paused answer is carried on by the
+/// next step, as the provider asks.
+pub(crate) fn would_finish(turn: &Turn) -> bool {
+    let is_paused = turn.stop == Some(StopReason::PauseTurn);
+    turn.step > 0
+        && turn.is_answered
+        && turn.calls.is_empty()
+        && !is_paused
+        && !turn.goes_on
+        && !turn.is_done
+}
+
 fn steps(count: u32) -> String {
     stdx::plural(u64::from(count), "step")
 }
@@ -151,10 +165,10 @@ fn answered(state: &State, answer: ModelAnswer) -> Vec<EventBody> {
     if state.turn.is_none() {
         return Vec::new();
     }
-    let ModelAnswer { message_id, content, stop, usage, cost_usd } = answer;
+    let ModelAnswer { message_id, content, stop, usage, cost_usd, model } = answer;
     vec![
         AssistantMessage { message_id, content, stop_reason: stop }.into(),
-        UsageEvent { usage, cost_usd }.into(),
+        UsageEvent { usage, cost_usd, model: Some(model), purpose: None }.into(),
     ]
 }
 
@@ -169,13 +183,11 @@ fn start(state: &State, id: &ToolCallId) -> Vec<EventBody> {
     vec![ToolStarted { tool_call_id: id.clone(), effect }.into()]
 }
 
-fn resolve(
-    state: &State,
-    resolved: RequestResolved,
-    feedback: Option<String>,
-) -> Result<Vec<EventBody>, Refusal> {
-    let request = resolved.request_id.clone();
-    let Some(call) = state.waiting(&request) else {
+/// Records a decision and what follows from it at once: the denial or result of the call, the new
+/// mode of an approved plan, the end of a turn that paused.
+fn resolve(state: &State, decided: Decided, now: Timestamp) -> Result<Vec<EventBody>, Refusal> {
+    let Decided { request, answer, by, rule, told } = decided;
+    let Some(wait) = state.wait(&request) else {
         return Err(if state.resolved.contains(&request) {
             let message = format!("request {request} was decided before");
             Refusal::new(RefusalCode::RequestResolved, message)
@@ -183,25 +195,109 @@ fn resolve(
             Refusal::new(RefusalCode::RequestNotFound, format!("no request {request} waits"))
         });
     };
-    let (outcome, by) = (resolved.outcome, resolved.by);
-    let mut events: Vec<EventBody> = vec![resolved.into()];
-    if outcome == Outcome::Deny {
-        let reason = match feedback {
-            Some(words) if !words.trim().is_empty() => format!("denied by the user: {words}"),
-            _ => match by {
-                protocol::event::DecidedBy::Timeout => "denied: nobody answered in time".into(),
-                _ => "denied by the user".to_owned(),
-            },
-        };
-        let (tool_call_id, tool_name) = (call.id.clone(), call.tool.clone());
-        events.push(ToolDenied { tool_call_id, tool_name, reason, by: denial_by(by) }.into());
+    if answer.kind() != wait.kind {
+        let message = format!("answer: {} asks for another kind of answer", wait.kind.as_str());
+        return Err(Refusal::new(RefusalCode::Invalid, message));
+    }
+    let mut resolved = resolution(request.clone(), wait.kind, by);
+    resolved.rule = rule;
+    let mut events = Vec::new();
+    let call = state.waiting_call(&request).map(|call| (call.id.clone(), call.tool.clone()));
+    let result = |told: String| call.clone().map(|(id, tool)| spoken(id, tool, told));
+    match answer {
+        Answer::AllowOnce => resolved.outcome = Outcome::AllowOnce,
+        Answer::AllowAlways { persist, .. } => {
+            resolved.outcome = Outcome::AllowAlways;
+            resolved.persist = Some(persist);
+        }
+        Answer::Deny { feedback } => {
+            resolved.words.clone_from(&feedback);
+            let reason = denial(feedback, by);
+            events.extend(call.map(|(tool_call_id, tool_name)| {
+                ToolDenied { tool_call_id, tool_name, reason, by: denial_by(by) }.into()
+            }));
+        }
+        Answer::Chosen { answers, other } => {
+            resolved.outcome = Outcome::Answered;
+            (resolved.answers, resolved.words) = (answers, other);
+            events.extend(result(told));
+        }
+        Answer::Dismissed => {
+            resolved.outcome = Outcome::Dismissed;
+            events.extend(result(told));
+        }
+        Answer::Approved { mode } => {
+            let mode = mode.unwrap_or_default();
+            resolved.outcome = Outcome::Approved;
+            resolved.mode = Some(mode);
+            if mode != state.mode {
+                events.push(ModeChanged { mode }.into());
+            }
+            events.extend(result(told));
+        }
+        Answer::Rejected { feedback } => {
+            resolved.outcome = Outcome::Rejected;
+            resolved.words = feedback;
+            events.extend(result(told));
+        }
+    }
+    let goes_on = resolved.answers.iter().any(|answer| answer == GO_ON);
+    events.insert(0, resolved.into());
+    if let Some(turn) = &state.turn
+        && let Some((pause, kind)) = &turn.pause
+        && pause.request == request
+        && !goes_on
+    {
+        events.extend(ends(turn, Ending::paused(*kind), now));
     }
     Ok(events)
 }
 
+/// The option of a pause that lets the turn go on.
+pub(crate) const GO_ON: &str = "go_on";
+
+/// A decision that says no, to be filled in.
+fn resolution(request_id: RequestId, kind: InteractionKind, by: DecidedBy) -> RequestResolved {
+    RequestResolved {
+        request_id,
+        kind,
+        outcome: Outcome::Deny,
+        by,
+        rule: None,
+        persist: None,
+        answers: Vec::new(),
+        words: None,
+        mode: None,
+    }
+}
+
+fn denial(feedback: Option<String>, by: DecidedBy) -> String {
+    match feedback {
+        Some(words) if !words.trim().is_empty() => format!("denied by the user: {words}"),
+        _ => match by {
+            DecidedBy::Timeout => "denied: nobody answered in time".to_owned(),
+            DecidedBy::Policy => {
+                "not run: what this call touches has changed since it was asked".to_owned()
+            }
+            DecidedBy::Client | DecidedBy::Interrupt => "denied by the user".to_owned(),
+        },
+    }
+}
+
 impl Ending {
     pub(crate) fn of(reason: TurnEnd) -> Self {
-        Self { reason, code: None, message: None, partial: None }
+        Self { reason, code: None, message: None, partial: None, text: None }
+    }
+
+    /// The end of a turn that nobody let go on.
+    pub(crate) fn paused(kind: PauseKind) -> Self {
+        let (reason, message) = match kind {
+            PauseKind::Budget => (TurnEnd::Budget, "the budget is used up"),
+            PauseKind::Repetition => {
+                (TurnEnd::Repetition, "the model repeated a call that brings the same every time")
+            }
+        };
+        Self { message: Some(message.to_owned()), ..Self::of(reason) }
     }
 
     pub(crate) fn error(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -232,8 +328,8 @@ fn end(state: &State, ending: Ending, now: Timestamp) -> Vec<EventBody> {
         let text = match &call.stage {
             CallStage::Over => continue,
             CallStage::Started(effect) if *effect > Effect::Interact => OUTCOME_UNKNOWN,
-            CallStage::Waiting(request, _) => {
-                events.push(interrupted_request(request.clone()));
+            CallStage::Waiting(wait, _) => {
+                events.push(interrupted_request(wait));
                 NOT_RUN
             }
             CallStage::Requested
@@ -242,6 +338,9 @@ fn end(state: &State, ending: Ending, now: Timestamp) -> Vec<EventBody> {
             | CallStage::Started(_) => NOT_RUN,
         };
         events.push(unfinished(call.id.clone(), call.tool.clone(), text));
+    }
+    if let Some((wait, _)) = &turn.pause {
+        events.push(interrupted_request(wait));
     }
     let mut turn = turn.clone();
     if let Some((_, text)) = &ending.partial
@@ -253,18 +352,37 @@ fn end(state: &State, ending: Ending, now: Timestamp) -> Vec<EventBody> {
     events
 }
 
-fn interrupted_request(request_id: protocol::RequestId) -> EventBody {
-    let (kind, outcome) = (InteractionKind::Permission, Outcome::Deny);
-    let by = protocol::event::DecidedBy::Interrupt;
-    RequestResolved { request_id, kind, outcome, by, rule: None }.into()
+fn interrupted_request(wait: &Wait) -> EventBody {
+    let mut resolved = resolution(wait.request.clone(), wait.kind, DecidedBy::Interrupt);
+    resolved.outcome = match wait.kind {
+        InteractionKind::Permission => Outcome::Deny,
+        InteractionKind::Question => Outcome::Dismissed,
+        InteractionKind::Plan => Outcome::Rejected,
+    };
+    resolved.into()
 }
 
 /// The result of a call that brought none.
 fn unfinished(tool_call_id: ToolCallId, tool_name: String, text: &str) -> EventBody {
+    said(tool_call_id, tool_name, text, true).into()
+}
+
+/// The result of a call that a person answered.
+fn spoken(tool_call_id: ToolCallId, tool_name: String, text: String) -> EventBody {
+    said(tool_call_id, tool_name, text, false).into()
+}
+
+/// A result of text alone.
+pub(crate) fn said(
+    tool_call_id: ToolCallId,
+    tool_name: String,
+    text: impl Into<String>,
+    is_error: bool,
+) -> ToolResult {
     ToolResult {
         tool_call_id,
         tool_name,
-        is_error: true,
+        is_error,
         output: vec![Block::text(text)],
         truncated: false,
         spill: None,
@@ -272,7 +390,6 @@ fn unfinished(tool_call_id: ToolCallId, tool_name: String, text: &str) -> EventB
         display: None,
         files: Vec::new(),
     }
-    .into()
 }
 
 fn ends(turn: &Turn, ending: Ending, now: Timestamp) -> Vec<EventBody> {
@@ -293,7 +410,7 @@ fn result(turn: &Turn, ending: Ending, now: Timestamp) -> TurnResult {
         cost_usd: turn.cost_usd,
         turns: turn.step,
         duration_ms: u64::try_from(now.0 - turn.started_at.0).unwrap_or(0),
-        text: turn.text.clone(),
+        text: ending.text.unwrap_or_else(|| turn.text.clone()),
         unanswered: turn.unanswered,
     }
 }

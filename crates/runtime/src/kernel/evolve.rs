@@ -1,12 +1,22 @@
 //! The fold: how one recorded event changes the state.
 
 use protocol::event::{
-    AssistantMessage, Outcome, PromptStarted, RequestResolved, ToolResult, TurnStart,
+    AssistantMessage, ChangesRecorded, CheckpointMade, Compacted, ContextAdded, DecidedBy, Done,
+    InteractionKind, Outcome, PauseKind, PermissionRequest, PlanRequest, PromptStarted,
+    QuestionRequest, RequestResolved, RewindScope, Rewound, ToolDenied, ToolResult, TurnStart,
 };
-use protocol::{Block, Effect, EventBody, Seq, Timestamp, ToolCallId};
+use protocol::{
+    Block, CheckpointId, Effect, EventBody, RequestId, Seq, StopReason, Timestamp, ToolCallId,
+};
 
-use super::state::{Call, CallStage, FILES_MAX, SeenFile, State, Turn, id_hash};
+use super::repeats::Repeats;
+use super::state::{
+    Call, CallStage, Changes, FILES_MAX, POINTS_MAX, Point, SeenFile, State, Turn, Wait, id_hash,
+};
 use super::transcript::is_withdrawn;
+
+/// What a compaction has to free at least, in percent; two in a row that free less end the turn.
+pub(crate) const FREED_PERCENT_MIN: u128 = 5;
 
 /// How many decided interactions are remembered.
 const RESOLVED_MAX: usize = 256;
@@ -36,21 +46,18 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
             stage(state, &start.tool_call_id, CallStage::Started(start.effect));
         }
         EventBody::ToolResult(result) => tool_result(state, seq, result),
-        EventBody::ToolDenied(denied) => {
-            use protocol::event::DeniedBy::{Nobody, Timeout};
-            stage(state, &denied.tool_call_id, CallStage::Over);
-            state.context_grown += denied.reason.len() as u64;
-            if let Some(turn) = &mut state.turn
-                && matches!(denied.by, Nobody | Timeout)
-            {
-                turn.unanswered += 1;
-            }
+        EventBody::ToolDenied(denied) => tool_denied(state, denied),
+        EventBody::PermissionRequest(request) => permission_request(state, seq, at, request),
+        EventBody::QuestionRequest(request) => question_request(state, seq, at, request),
+        EventBody::PlanRequest(request) => plan_request(state, seq, at, request),
+        EventBody::RequestResolved(resolved) => {
+            request_resolved(state, resolved);
+            end_waiting(state, at);
         }
-        EventBody::PermissionRequest(request) => {
-            let waiting = CallStage::Waiting(request.request_id.clone(), request.effect);
-            stage(state, &request.tool_call_id, waiting);
-        }
-        EventBody::RequestResolved(resolved) => request_resolved(state, resolved),
+        EventBody::ContextAdded(added) => context_added(state, added),
+        EventBody::CheckpointMade(made) => checkpoint_made(state, made),
+        EventBody::ChangesRecorded(recorded) => changes_recorded(state, recorded),
+        EventBody::Rewound(rewound) => rewind(state, seq, rewound),
         EventBody::ModeChanged(changed) => state.mode = changed.mode,
         EventBody::ModelChanged(changed) => state.model.clone_from(&changed.model),
         EventBody::SessionUpdated(updated) => {
@@ -58,15 +65,7 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
                 state.title.clone_from(&updated.title);
             }
         }
-        EventBody::Done(done) => {
-            if let Some(turn) = &mut state.turn {
-                turn.is_done = true;
-                if is_withdrawn(&done.result) {
-                    let left = state.context_grown.saturating_sub(turn.prompt_bytes);
-                    state.context_grown = left;
-                }
-            }
-        }
+        EventBody::Done(done) => turn_done(state, done),
         EventBody::PromptFinished(finished) => {
             state.queue.retain(|(id, _)| *id != finished.prompt_id);
             if state.turn.as_ref().is_some_and(|turn| turn.prompt == finished.prompt_id) {
@@ -74,9 +73,10 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
             }
         }
         EventBody::SessionClosed(_) => state.is_closed = true,
-        EventBody::Compacted(compacted) => {
-            state.context_tokens = compacted.after;
-            state.context_grown = 0;
+        EventBody::Compacted(compacted) => conversation_compacted(state, seq, compacted),
+        EventBody::CompactionUndone(undone) => {
+            state.view.uncompacted(undone.compaction);
+            estimated(state, undone.after);
         }
         // These change nothing that a later decision rests on.
         EventBody::Retry(_)
@@ -89,9 +89,24 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
 
 fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptStarted) {
     state.queue.retain(|(id, _)| *id != started.prompt_id);
-    state.prompts += 1;
-    let prompt_bytes = text_bytes(&started.content);
-    state.context_grown += prompt_bytes;
+    let mut prompt_bytes = 0;
+    if started.command.is_none() {
+        state.prompts += 1;
+        state.points.push_back(Point {
+            id: CheckpointId::new(started.prompt_id.as_str()),
+            seq,
+            message_id: started.message_id.clone(),
+            at,
+            context_tokens: state.tokens(),
+            changes: None,
+            is_cut: false,
+        });
+        if state.points.len() > POINTS_MAX {
+            state.points.pop_front();
+        }
+        prompt_bytes = text_bytes(&started.content);
+        state.context_grown += prompt_bytes;
+    }
     state.turn = Some(Turn {
         prompt: started.prompt_id.clone(),
         started_at: at,
@@ -108,7 +123,166 @@ fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptSt
         malformed_steps: 0,
         prompt_bytes,
         is_done: false,
+        command: started.command.clone(),
+        pause: None,
+        goes_on: false,
+        hook_goes: 0,
+        repeats: Repeats::default(),
+        raises: 0,
+        waited_ms: 0,
+        waiting_since: None,
+        compactions: 0,
+        vain_compactions: 0,
     });
+}
+
+fn context_added(state: &mut State, added: &ContextAdded) {
+    state.context_grown += added.text.len() as u64;
+    if let Some(turn) = &mut state.turn
+        && added.goes_on
+    {
+        turn.goes_on = true;
+        turn.hook_goes += 1;
+    }
+}
+
+fn turn_done(state: &mut State, done: &Done) {
+    let Some(turn) = &mut state.turn else { return };
+    turn.is_done = true;
+    if is_withdrawn(&done.result) {
+        state.context_grown = state.context_grown.saturating_sub(turn.prompt_bytes);
+        let prompt = turn.prompt.as_str();
+        for point in state.points.iter_mut().filter(|it| it.id.as_str() == prompt) {
+            point.is_cut = true;
+        }
+    }
+}
+
+fn conversation_compacted(state: &mut State, seq: Seq, compacted: &Compacted) {
+    state.view.compacted(seq, compacted);
+    estimated(state, compacted.after);
+    if let Some(turn) = &mut state.turn {
+        turn.compactions += 1;
+        let is_vain = is_vain(compacted.before, compacted.after);
+        turn.vain_compactions = if is_vain { turn.vain_compactions + 1 } else { 0 };
+    }
+}
+
+/// Sets the size of the transcript to one that no provider has counted.
+fn estimated(state: &mut State, tokens: u64) {
+    state.context_tokens = tokens;
+    state.context_grown = 0;
+    state.is_counted = false;
+}
+
+/// Tells whether a compaction freed so little that another one of its kind helps nobody.
+fn is_vain(before: u64, after: u64) -> bool {
+    let freed = u128::from(before.saturating_sub(after));
+    freed * 100 < u128::from(before) * FREED_PERCENT_MIN
+}
+
+fn wait(
+    seq: Seq,
+    request: &RequestId,
+    kind: InteractionKind,
+    expires_at: Option<Timestamp>,
+) -> Wait {
+    Wait { request: request.clone(), seq, kind, expires_at }
+}
+
+fn permission_request(state: &mut State, seq: Seq, at: Timestamp, request: &PermissionRequest) {
+    let wait = wait(seq, &request.request_id, InteractionKind::Permission, request.expires_at);
+    stage(state, &request.tool_call_id, CallStage::Waiting(wait, request.effect));
+    begin_waiting(state, at);
+}
+
+fn plan_request(state: &mut State, seq: Seq, at: Timestamp, request: &PlanRequest) {
+    let wait = wait(seq, &request.request_id, InteractionKind::Plan, request.expires_at);
+    stage(state, &request.tool_call_id, CallStage::Waiting(wait, Effect::Interact));
+    begin_waiting(state, at);
+}
+
+fn question_request(state: &mut State, seq: Seq, at: Timestamp, request: &QuestionRequest) {
+    let wait = wait(seq, &request.request_id, InteractionKind::Question, request.expires_at);
+    match (&request.tool_call_id, request.about) {
+        (Some(call), _) => stage(state, call, CallStage::Waiting(wait, Effect::Interact)),
+        (None, about) => {
+            if let Some(turn) = &mut state.turn {
+                turn.pause = Some((wait, about.unwrap_or(PauseKind::Budget)));
+            }
+        }
+    }
+    begin_waiting(state, at);
+}
+
+fn begin_waiting(state: &mut State, at: Timestamp) {
+    if let Some(turn) = &mut state.turn {
+        turn.waiting_since.get_or_insert(at);
+    }
+}
+
+fn end_waiting(state: &mut State, at: Timestamp) {
+    if state.is_waiting() {
+        return;
+    }
+    if let Some(turn) = &mut state.turn
+        && let Some(since) = turn.waiting_since.take()
+    {
+        turn.waited_ms += u64::try_from(at.0 - since.0).unwrap_or(0);
+    }
+}
+
+fn tool_denied(state: &mut State, denied: &ToolDenied) {
+    use protocol::event::DeniedBy::{Nobody, Timeout};
+    note_repeat(state, &denied.tool_call_id, id_hash(&denied.reason));
+    stage(state, &denied.tool_call_id, CallStage::Over);
+    state.context_grown += denied.reason.len() as u64;
+    if let Some(turn) = &mut state.turn
+        && matches!(denied.by, Nobody | Timeout)
+    {
+        turn.unanswered += 1;
+    }
+}
+
+fn checkpoint_made(state: &mut State, made: &CheckpointMade) {
+    let point = state.points.iter_mut().find(|point| point.id == made.checkpoint.id);
+    if let Some(point) = point {
+        let before = made.tree.clone();
+        point.changes =
+            Some(Changes { before, is_recorded: false, after: None, paths: 0, is_undone: false });
+    }
+}
+
+fn changes_recorded(state: &mut State, recorded: &ChangesRecorded) {
+    let point = state.points.iter_mut().find(|point| point.id == recorded.checkpoint_id);
+    if let Some(changes) = point.and_then(|point| point.changes.as_mut()) {
+        changes.is_recorded = true;
+        changes.after.clone_from(&recorded.tree);
+        changes.paths = recorded.paths;
+    }
+}
+
+fn rewind(state: &mut State, seq: Seq, rewound: &Rewound) {
+    state.view.rewound(seq, rewound);
+    let Some(at) = state.points.iter().position(|point| point.id == rewound.checkpoint_id) else {
+        return;
+    };
+    if rewound.scope != RewindScope::Conversation {
+        for (index, point) in state.points.iter_mut().enumerate().skip(at) {
+            if let Some(changes) = &mut point.changes
+                && (index == at || !rewound.undo)
+            {
+                changes.is_undone = true;
+            }
+        }
+    }
+    if rewound.from.is_some() {
+        let tokens = state.points.get(at).map_or(0, |point| point.context_tokens);
+        estimated(state, tokens);
+        for point in state.points.iter_mut().skip(at) {
+            point.is_cut = true;
+        }
+    }
 }
 
 fn turn_start(state: &mut State, seq: Seq, start: &TurnStart) {
@@ -117,11 +291,17 @@ fn turn_start(state: &mut State, seq: Seq, start: &TurnStart) {
         turn.step_seq = seq;
         turn.is_answered = false;
         turn.stop = None;
+        turn.goes_on = false;
+        turn.repeats.begin_step();
         turn.calls.clear();
     }
 }
 
 fn assistant_message(state: &mut State, message: &AssistantMessage) {
+    if message.stop_reason == StopReason::Interrupted {
+        // What was cut comes without a count of its tokens.
+        state.context_grown += text_bytes(&message.content);
+    }
     let Some(turn) = &mut state.turn else { return };
     turn.is_answered = true;
     turn.stop = Some(message.stop_reason);
@@ -129,11 +309,13 @@ fn assistant_message(state: &mut State, message: &AssistantMessage) {
     turn.calls.clear();
     let mut malformed = 0;
     for block in &message.content {
-        if let Block::ToolUse { id, name, malformed: raw, .. } = block {
+        if let Block::ToolUse { id, name, input, malformed: raw, .. } = block {
             state.call_ids.insert(id_hash(id.as_str()));
+            let asked = serde_json::to_string(input).unwrap_or_default();
+            let hash = id_hash(&format!("{name} {asked} {}", raw.as_deref().unwrap_or_default()));
             malformed += u32::from(raw.is_some());
             let (id, tool) = (id.clone(), name.clone());
-            turn.calls.push(Call { id, tool, stage: CallStage::Requested });
+            turn.calls.push(Call { id, tool, hash, stage: CallStage::Requested });
         }
     }
     let is_all_malformed = malformed > 0 && malformed as usize == turn.calls.len();
@@ -143,9 +325,12 @@ fn assistant_message(state: &mut State, message: &AssistantMessage) {
 fn usage(state: &mut State, event: &protocol::event::UsageEvent) {
     state.usage += event.usage;
     state.cost_usd += event.cost_usd.unwrap_or(0.0);
-    if event.usage.prompt_tokens() > 0 {
-        state.context_tokens = event.usage.prompt_tokens() + event.usage.output_tokens;
+    // The size of a request that was no step says nothing about the transcript.
+    if event.purpose.is_none() && event.usage.prompt_tokens() > 0 {
+        state.context_tokens =
+            event.usage.prompt_tokens().saturating_add(event.usage.output_tokens);
         state.context_grown = 0;
+        state.is_counted = true;
     }
     if let Some(turn) = &mut state.turn {
         turn.usage += event.usage;
@@ -154,6 +339,7 @@ fn usage(state: &mut State, event: &protocol::event::UsageEvent) {
 }
 
 fn tool_result(state: &mut State, seq: Seq, result: &ToolResult) {
+    note_repeat(state, &result.tool_call_id, result_hash(&result.output));
     stage(state, &result.tool_call_id, CallStage::Over);
     state.context_grown += text_bytes(&result.output);
     for file in &result.files {
@@ -173,12 +359,27 @@ fn request_resolved(state: &mut State, resolved: &RequestResolved) {
         state.resolved.pop_front();
     }
     state.rules.extend(resolved.rule.clone());
-    let Some(call) = state.waiting(&resolved.request_id) else { return };
+    if let Some(turn) = &mut state.turn {
+        let is_late = resolved.by == DecidedBy::Timeout;
+        turn.unanswered += u32::from(is_late && resolved.kind != InteractionKind::Permission);
+        if let Some((pause, _)) = &turn.pause
+            && pause.request == resolved.request_id
+        {
+            turn.pause = None;
+            turn.raises += 1;
+            turn.repeats.forgive();
+        }
+    }
+    let Some(call) = state.waiting_call(&resolved.request_id) else { return };
     let (id, effect) = (call.id.clone(), waiting_effect(call));
     let next = match resolved.outcome {
         Outcome::AllowOnce | Outcome::AllowAlways => CallStage::Allowed(effect),
-        // The denial itself follows as `tool_denied`.
-        Outcome::Deny => CallStage::Described(effect),
+        // What the call comes to follows at once, as its denial or result.
+        Outcome::Deny
+        | Outcome::Answered
+        | Outcome::Dismissed
+        | Outcome::Approved
+        | Outcome::Rejected => CallStage::Described(effect),
     };
     stage(state, &id, next);
 }
@@ -202,6 +403,20 @@ fn stage(state: &mut State, id: &ToolCallId, stage: CallStage) {
     }
 }
 
+/// Counts what a call brought, for the guard against circles.
+fn note_repeat(state: &mut State, id: &ToolCallId, result: u64) {
+    let Some(turn) = &mut state.turn else { return };
+    let call = turn.calls.iter().find(|call| call.id == *id && call.stage != CallStage::Over);
+    if let Some(hash) = call.map(|call| call.hash) {
+        turn.repeats.note(hash, result);
+    }
+}
+
+/// Hashes what a call brought.
+pub(crate) fn result_hash(output: &[Block]) -> u64 {
+    id_hash(&serde_json::to_string(output).unwrap_or_default())
+}
+
 /// Joins the text blocks of an answer.
 pub(crate) fn text_of(content: &[Block]) -> String {
     let mut text = String::new();
@@ -214,7 +429,7 @@ pub(crate) fn text_of(content: &[Block]) -> String {
 }
 
 /// What an image counts for, in bytes of text: about as many tokens as providers charge for one.
-const IMAGE_BYTES: u64 = 6_000;
+pub(crate) const IMAGE_BYTES: u64 = 6_000;
 
 /// Counts the bytes of text in blocks.
 fn text_bytes(content: &[Block]) -> u64 {

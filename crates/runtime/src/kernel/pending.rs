@@ -1,6 +1,6 @@
 //! What the world still owes a state. The engine does it and hands the outcome back.
 
-use protocol::{RequestId, Seq, ToolCallId};
+use protocol::{CheckpointId, RequestId, Seq, ToolCallId};
 
 use super::state::{CallStage, State};
 
@@ -22,13 +22,29 @@ pub(crate) enum Owed {
     Advance,
     /// Begin the oldest waiting prompt.
     TakeNext,
+    /// Obey the slash command that the turn is.
+    Obey,
+    /// Capture what the turn of that point left of the files.
+    RecordChanges(CheckpointId),
 }
 
 /// Lists everything that is owed.
 pub(crate) fn pending(state: &State) -> Vec<Owed> {
     let Some(turn) = &state.turn else {
-        return if state.queue.is_empty() { Vec::new() } else { vec![Owed::TakeNext] };
+        // What a turn left is looked at before the next one changes more.
+        let newest = state.newest_point();
+        return match newest.filter(|it| it.changes.as_ref().is_some_and(|it| !it.is_recorded)) {
+            Some(point) => vec![Owed::RecordChanges(point.id.clone())],
+            None if state.queue.is_empty() => Vec::new(),
+            None => vec![Owed::TakeNext],
+        };
     };
+    if let Some((wait, _)) = &turn.pause {
+        return vec![Owed::Await(wait.request.clone())];
+    }
+    if turn.command.is_some() && !turn.is_done {
+        return vec![Owed::Obey];
+    }
     if turn.is_done || turn.step == 0 {
         return vec![Owed::Advance];
     }
@@ -40,7 +56,7 @@ pub(crate) fn pending(state: &State) -> Vec<Owed> {
         .iter()
         .filter_map(|call| match &call.stage {
             CallStage::Requested => Some(Owed::Gate(call.id.clone())),
-            CallStage::Waiting(request, _) => Some(Owed::Await(request.clone())),
+            CallStage::Waiting(wait, _) => Some(Owed::Await(wait.request.clone())),
             CallStage::Described(_) | CallStage::Allowed(_) | CallStage::Started(_) => {
                 Some(Owed::Run(call.id.clone()))
             }

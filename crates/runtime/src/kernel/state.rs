@@ -2,15 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::{Effect, Mode, PromptId, RequestId, Seq, StopReason, Timestamp, ToolCallId, Usage};
+use protocol::event::{InteractionKind, PauseKind};
+use protocol::{
+    CheckpointId, Effect, MessageId, Mode, PromptId, RequestId, Seq, StopReason, Timestamp,
+    ToolCallId, TreeId, Usage,
+};
 use serde::{Deserialize, Serialize};
+
+use super::repeats::Repeats;
+use super::view::View;
 
 /// How many files a session remembers as seen; the oldest is forgotten first, and a forgotten
 /// file has to be read again before it is edited.
 pub(crate) const FILES_MAX: usize = 2_000;
 
 /// The version of the encoding in snapshots. It grows with every change of [`State`].
-pub(crate) const SNAPSHOT_VERSION: u32 = 2;
+pub(crate) const SNAPSHOT_VERSION: u32 = 3;
+
+/// How many points a session remembers; the oldest can be gone back to no more.
+pub(crate) const POINTS_MAX: usize = 200;
 
 /// A folded session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +54,8 @@ pub(crate) struct State {
     pub(crate) context_tokens: u64,
     /// Bytes that the transcript has grown by since `context_tokens` was counted.
     pub(crate) context_grown: u64,
+    /// Whether `context_tokens` is what a provider counted, not an estimate.
+    pub(crate) is_counted: bool,
     /// Hashes of the call ids that were used, so that ids stay unique.
     pub(crate) call_ids: BTreeSet<u64>,
     /// Files that were seen: path to the hash of their contents and when they were seen.
@@ -53,6 +65,44 @@ pub(crate) struct State {
     /// Interactions that were decided, newest last, at most 256: a second answer is told apart
     /// from an unknown one.
     pub(crate) resolved: VecDeque<RequestId>,
+    /// Which part of the log the model reads.
+    pub(crate) view: View,
+    /// The points that one can go back to, oldest first.
+    pub(crate) points: VecDeque<Point>,
+}
+
+/// A point that one can go back to: before a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Its id: the prompt's.
+    pub(crate) id: CheckpointId,
+    /// Where the prompt began.
+    pub(crate) seq: Seq,
+    /// The message that the prompt became.
+    pub(crate) message_id: MessageId,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// Tokens of the transcript before it.
+    pub(crate) context_tokens: u64,
+    /// What its turn did to the files, once it was about to change some.
+    pub(crate) changes: Option<Changes>,
+    /// Whether the model reads of it no more.
+    pub(crate) is_cut: bool,
+}
+
+/// What a turn did to the files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    /// The tree before.
+    pub(crate) before: TreeId,
+    /// Whether what the turn left was recorded, or given up.
+    pub(crate) is_recorded: bool,
+    /// The tree after, where it is known.
+    pub(crate) after: Option<TreeId>,
+    /// How many paths differ.
+    pub(crate) paths: u64,
+    /// Whether they were taken back.
+    pub(crate) is_undone: bool,
 }
 
 /// A file as the session last saw or left it.
@@ -97,6 +147,39 @@ pub(crate) struct Turn {
     pub(crate) prompt_bytes: u64,
     /// Whether `done` was recorded; only `prompt_finished` is missing.
     pub(crate) is_done: bool,
+    /// The slash command that it is, with its argument.
+    pub(crate) command: Option<String>,
+    /// A question of the runtime's that the whole turn waits for.
+    pub(crate) pause: Option<(Wait, PauseKind)>,
+    /// Whether it was about to end and goes on all the same.
+    pub(crate) goes_on: bool,
+    /// How often it went on because a hook wanted it.
+    pub(crate) hook_goes: u32,
+    /// Calls that brought the same again and again.
+    pub(crate) repeats: Repeats,
+    /// How often a person let it go on beyond its budget.
+    pub(crate) raises: u32,
+    /// How long it waited for people, in milliseconds.
+    pub(crate) waited_ms: u64,
+    /// Since when it waits for a person.
+    pub(crate) waiting_since: Option<Timestamp>,
+    /// How often its conversation was summarised.
+    pub(crate) compactions: u32,
+    /// How many compactions in a row, the newest of them, freed next to nothing.
+    pub(crate) vain_compactions: u32,
+}
+
+/// An interaction that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wait {
+    /// Its id.
+    pub(crate) request: RequestId,
+    /// Where it was recorded.
+    pub(crate) seq: Seq,
+    /// Its kind.
+    pub(crate) kind: InteractionKind,
+    /// When it is decided by the clock.
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// A call of the running step.
@@ -106,6 +189,8 @@ pub(crate) struct Call {
     pub(crate) id: ToolCallId,
     /// The tool as the model named it.
     pub(crate) tool: String,
+    /// The hash of tool and arguments.
+    pub(crate) hash: u64,
     /// How far it is.
     pub(crate) stage: CallStage,
 }
@@ -119,7 +204,7 @@ pub(crate) enum CallStage {
     /// over, it may run.
     Described(Effect),
     /// It waits for a person.
-    Waiting(RequestId, Effect),
+    Waiting(Wait, Effect),
     /// A person let it run.
     Allowed(Effect),
     /// It may have had its effect.
@@ -134,18 +219,49 @@ impl State {
         self.turn.as_ref()?.calls.iter().find(|call| call.id == *id)
     }
 
-    /// Returns the call that waits for an interaction.
-    pub(crate) fn waiting(&self, request: &RequestId) -> Option<&Call> {
-        let calls = &self.turn.as_ref()?.calls;
-        calls.iter().find(|call| matches!(&call.stage, CallStage::Waiting(id, _) if id == request))
+    /// Returns the interaction of that id, if it waits.
+    pub(crate) fn wait(&self, request: &RequestId) -> Option<&Wait> {
+        self.waits().find(|wait| wait.request == *request)
     }
 
-    /// Tells whether any call waits for a person.
+    /// Returns the call that waits for an interaction; a pause belongs to none.
+    pub(crate) fn waiting_call(&self, request: &RequestId) -> Option<&Call> {
+        let calls = &self.turn.as_ref()?.calls;
+        calls.iter().find(
+            |call| matches!(&call.stage, CallStage::Waiting(wait, _) if wait.request == *request),
+        )
+    }
+
+    /// Returns every interaction that waits.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = &Wait> {
+        let turn = self.turn.as_ref();
+        let calls =
+            turn.into_iter().flat_map(|turn| &turn.calls).filter_map(|call| match &call.stage {
+                CallStage::Waiting(wait, _) => Some(wait),
+                _ => None,
+            });
+        let pause = turn.and_then(|turn| turn.pause.as_ref()).map(|(wait, _)| wait);
+        calls.chain(pause)
+    }
+
+    /// Tells whether anything waits for a person.
     pub(crate) fn is_waiting(&self) -> bool {
-        let calls = self.turn.iter().flat_map(|turn| &turn.calls);
-        calls.into_iter().any(|call| matches!(call.stage, CallStage::Waiting(..)))
+        self.waits().next().is_some()
+    }
+
+    /// Returns the size of the transcript in tokens, what came since it was counted estimated.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.context_tokens.saturating_add(self.context_grown / BYTES_PER_TOKEN)
+    }
+
+    /// Returns the point of the running or newest turn.
+    pub(crate) fn newest_point(&self) -> Option<&Point> {
+        self.points.back()
     }
 }
+
+/// Bytes of text per token, about.
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 
 /// Hashes a call id for [`State::call_ids`] (FNV-1a, 64 bits: stable over versions and machines).
 pub(crate) fn id_hash(id: &str) -> u64 {

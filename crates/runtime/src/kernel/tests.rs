@@ -5,15 +5,17 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use protocol::event::{
-    Answer, DecidedBy, PermissionRequest, SessionStart, ToolCall, ToolDenied, ToolResult,
+    Answer, ChangesRecorded, Checkpoint, CheckpointMade, Compacted, ContextAdded, DecidedBy,
+    InteractionKind, PauseKind, PermissionRequest, PlanRequest, QuestionRequest, RewindScope,
+    Rewound, SessionStart, ToolCall, ToolDenied, ToolResult,
 };
 use protocol::{
     Block, Effect, EventBody, Message, MessageId, Mode, PromptId, RequestId, Risk, Role, Seq,
-    Signed, StopReason, Target, Timestamp, ToolCallId, TurnEnd, Usage, Wire,
+    Signed, StopReason, Target, Timestamp, ToolCallId, TreeId, TurnEnd, Usage, Wire,
 };
 use serde_json::Map;
 
-use super::state::CallStage;
+use super::state::{CallStage, Wait};
 use super::transcript::OUTCOME_UNKNOWN;
 use super::*;
 
@@ -78,10 +80,30 @@ impl Session {
         state
     }
 
+    /// Returns what the model reads of a log, through its view.
     fn messages(log: &[(Timestamp, EventBody)]) -> Vec<std::sync::Arc<Message>> {
+        let view = Self::folded(log).view;
         let mut transcript = Transcript::default();
-        for (at, body) in log {
-            transcript.push(*at, body);
+        let body_at = |seq: Seq| &log[usize::try_from(seq.0).unwrap() - 1].1;
+        let mut summary = view.compaction().map(|compaction| match body_at(compaction.at) {
+            EventBody::Compacted(compacted) => compacted.summary.clone(),
+            other => panic!("no compaction: {other:?}"),
+        });
+        for (index, (at, body)) in log.iter().enumerate() {
+            let is_context = matches!(body, EventBody::ContextSet(_));
+            let is_shown = view.shows(Seq(index as u64 + 1)) && Transcript::needs(body.kind());
+            if is_shown
+                && !is_context
+                && let Some(text) = summary.take()
+            {
+                transcript.summary(*at, MessageId::new("summary"), text);
+            }
+            if is_shown || is_context {
+                transcript.push(*at, body);
+            }
+        }
+        if let Some(text) = summary {
+            transcript.summary(Timestamp(0), MessageId::new("summary"), text);
         }
         transcript.messages()
     }
@@ -91,17 +113,51 @@ impl Session {
 #[derive(Clone, Debug)]
 enum Happening {
     Prompt,
-    Answer { calls: usize, text: bool, signed: bool },
-    Gate { which: usize, verdict: u8 },
-    Resolve { allow: bool },
-    Start { which: usize },
-    Finish { which: usize },
+    Answer {
+        calls: usize,
+        text: bool,
+        signed: bool,
+    },
+    Gate {
+        which: usize,
+        verdict: u8,
+    },
+    Resolve {
+        allow: bool,
+    },
+    Start {
+        which: usize,
+    },
+    Finish {
+        which: usize,
+    },
     LateResult,
     Retry,
     Stop,
     Fail,
     ClearQueue,
     Close,
+    /// A prompt that is a slash command.
+    Order,
+    /// What the prompt says does not fit any model.
+    TooLong,
+    Told {
+        goes_on: bool,
+    },
+    Spent,
+    Pause {
+        circles: bool,
+    },
+    Compact {
+        through: u16,
+        keeps: bool,
+    },
+    Uncompact,
+    Rewind {
+        which: usize,
+        scope: u8,
+    },
+    Checkpoint,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -109,7 +165,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => Just(Happening::Prompt),
         6 => (0..4_usize, any::<bool>(), any::<bool>())
             .prop_map(|(calls, text, signed)| Happening::Answer { calls, text, signed }),
-        8 => (0..4_usize, 0..4_u8).prop_map(|(which, verdict)| Happening::Gate { which, verdict }),
+        8 => (0..4_usize, 0..6_u8).prop_map(|(which, verdict)| Happening::Gate { which, verdict }),
         3 => any::<bool>().prop_map(|allow| Happening::Resolve { allow }),
         8 => (0..4_usize).prop_map(|which| Happening::Start { which }),
         8 => (0..4_usize).prop_map(|which| Happening::Finish { which }),
@@ -119,6 +175,16 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Fail),
         1 => Just(Happening::ClearQueue),
         1 => Just(Happening::Close),
+        1 => Just(Happening::Order),
+        1 => Just(Happening::TooLong),
+        1 => any::<bool>().prop_map(|goes_on| Happening::Told { goes_on }),
+        1 => Just(Happening::Spent),
+        1 => any::<bool>().prop_map(|circles| Happening::Pause { circles }),
+        2 => (any::<u16>(), any::<bool>())
+            .prop_map(|(through, keeps)| Happening::Compact { through, keeps }),
+        1 => Just(Happening::Uncompact),
+        2 => (0..8_usize, 0..3_u8).prop_map(|(which, scope)| Happening::Rewind { which, scope }),
+        2 => Just(Happening::Checkpoint),
     ]
 }
 
@@ -130,15 +196,23 @@ impl Session {
             calls.map(|call| (call.id, call.stage)).collect()
         };
         match happening {
-            Happening::Prompt => {
-                let (prompt, message) = (self.id(), self.id());
-                self.apply(Command::Prompt {
-                    prompt_id: PromptId::new(prompt),
-                    message_id: MessageId::new(message),
-                    content: vec![Block::text("do it")],
-                    steps_max: 4,
-                });
+            Happening::Prompt => self.prompt(None),
+            Happening::Order => self.prompt(Some("help".into())),
+            Happening::TooLong => self.apply(Command::End(Ending::error(TOO_LONG, "too long"))),
+            Happening::Told { goes_on } => {
+                let (source, text, goes_on) = ("hook".into(), "look".into(), *goes_on);
+                self.apply(Command::AddContext(ContextAdded { source, text, goes_on }));
             }
+            Happening::Spent => {
+                let (model, purpose) = ("demo".to_owned(), "compaction".to_owned());
+                let usage = Usage { input_tokens: 7, ..Usage::default() };
+                self.apply(Command::Spent { usage, cost_usd: None, model, purpose });
+            }
+            Happening::Pause { circles } => self.pause(*circles),
+            Happening::Compact { through, keeps } => self.compact(u64::from(*through), *keeps),
+            Happening::Uncompact => self.apply(Command::Uncompact { after: 900 }),
+            Happening::Rewind { which, scope } => self.rewind(*which, *scope),
+            Happening::Checkpoint => self.checkpoint(),
             Happening::Answer { calls, text, signed } => {
                 if matches!(pending(&self.state).first(), Some(Owed::AskModel(_))) {
                     let answer = self.answer(*calls, *text, *signed);
@@ -151,15 +225,9 @@ impl Session {
                 }
             }
             Happening::Resolve { allow } => {
-                let waiting = stages(self).into_iter().find_map(|(_, stage)| match stage {
-                    CallStage::Waiting(request, _) => Some(request),
-                    _ => None,
-                });
-                if let Some(request) = waiting {
-                    let answer =
-                        if *allow { Answer::AllowOnce } else { Answer::Deny { feedback: None } };
-                    let by = DecidedBy::Client;
-                    self.apply(Command::Resolve { request, answer, by, rule: None });
+                let wait = self.state.waits().next().cloned();
+                if let Some(wait) = wait {
+                    self.apply(Command::Resolve(decided(&wait, *allow)));
                 }
             }
             Happening::Start { which } => {
@@ -195,11 +263,105 @@ impl Session {
             }
         }
         self.settle();
+        if let Some(Owed::RecordChanges(checkpoint_id)) = pending(&self.state).first().cloned() {
+            let tree = Some(TreeId::new("after"));
+            self.apply(Command::RecordChanges(ChangesRecorded { checkpoint_id, tree, paths: 1 }));
+        }
         if pending(&self.state).contains(&Owed::TakeNext) {
-            let message_id = MessageId::new(self.id());
-            let content = vec![Block::text("queued")];
-            self.apply(Command::TakeNext { message_id, content, steps_max: 4 });
+            let new = self.new_prompt(None);
+            self.apply(Command::TakeNext(new));
             self.settle();
+        }
+        if pending(&self.state).contains(&Owed::Obey) {
+            let text = Some("obeyed".into());
+            self.apply(Command::End(Ending { text, ..Ending::of(TurnEnd::Completed) }));
+            self.settle();
+        }
+    }
+
+    fn new_prompt(&mut self, command: Option<String>) -> NewPrompt {
+        let (prompt_id, message_id) = (PromptId::new(self.id()), MessageId::new(self.id()));
+        let content = vec![Block::text("do it")];
+        NewPrompt { prompt_id, message_id, content, steps_max: 4, command }
+    }
+
+    fn prompt(&mut self, command: Option<String>) {
+        let new = self.new_prompt(command);
+        self.apply(Command::Prompt(new));
+    }
+
+    /// Pauses a turn of which nothing is under way.
+    fn pause(&mut self, circles: bool) {
+        let is_asking = matches!(pending(&self.state).first(), Some(Owed::AskModel(_)));
+        if is_asking {
+            let about = if circles { PauseKind::Repetition } else { PauseKind::Budget };
+            let request = self.question(None, Some(about));
+            self.apply(Command::Pause(request));
+        }
+    }
+
+    fn question(
+        &mut self,
+        tool_call_id: Option<ToolCallId>,
+        about: Option<PauseKind>,
+    ) -> QuestionRequest {
+        QuestionRequest {
+            request_id: RequestId::new(self.id()),
+            tool_call_id,
+            about,
+            question: "which?".into(),
+            options: Vec::new(),
+            multi_select: false,
+            allow_other: true,
+            expires_at: None,
+        }
+    }
+
+    /// Compacts up to any position whatever, even between a call and its result.
+    fn compact(&mut self, through: u64, keeps: bool) {
+        let through = Seq(1 + through % self.state.seq.0);
+        let points = self.state.points.iter().rev().filter(|point| !point.is_cut);
+        let kept = points.map(|point| point.seq).find(|seq| keeps && *seq <= through);
+        self.apply(Command::Compact(Compacted {
+            before: 1_000,
+            after: 990,
+            automatic: true,
+            through,
+            kept,
+            summary: "what was said".into(),
+            mechanical: false,
+        }));
+    }
+
+    /// Goes back to any point at any time, even in the middle of a turn.
+    fn rewind(&mut self, which: usize, scope: u8) {
+        let Some(point) = self.state.points.iter().rev().nth(which).cloned() else { return };
+        let scopes = [RewindScope::Both, RewindScope::Conversation, RewindScope::Files];
+        let scope = scopes[usize::from(scope)];
+        self.apply(Command::Rewind(Rewound {
+            checkpoint_id: point.id,
+            scope,
+            from: (scope != RewindScope::Files).then_some(point.seq),
+            undo: scope == RewindScope::Files,
+            files_changed: Vec::new(),
+            files_kept: Vec::new(),
+            messages_removed: 0,
+        }));
+    }
+
+    fn checkpoint(&mut self) {
+        let is_running = self.state.turn.as_ref().is_some_and(|turn| turn.command.is_none());
+        let Some(point) = self.state.newest_point().cloned() else { return };
+        if is_running && point.changes.is_none() {
+            let checkpoint = Checkpoint {
+                id: point.id,
+                created_at: point.at,
+                message_id: point.message_id,
+                label: "do it".into(),
+                files: 3,
+            };
+            let (tree, left_out) = (TreeId::new("before"), Vec::new());
+            self.apply(Command::Checkpoint(CheckpointMade { checkpoint, tree, left_out }));
         }
     }
 
@@ -222,7 +384,8 @@ impl Session {
         }
         let stop = if calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
         let message_id = MessageId::new(self.id());
-        ModelAnswer { message_id, content, stop, usage: Usage::default(), cost_usd: None }
+        let (usage, model) = (Usage::default(), "demo".into());
+        ModelAnswer { message_id, content, stop, usage, cost_usd: None, model }
     }
 
     fn gate(&mut self, id: ToolCallId, verdict: u8) {
@@ -243,7 +406,7 @@ impl Session {
             })),
             1 => {
                 let request_id = RequestId::new(self.id());
-                self.apply(Command::Ask(PermissionRequest {
+                let request = PermissionRequest {
                     request_id,
                     tool_call_id: id,
                     tool_name,
@@ -253,12 +416,41 @@ impl Session {
                     suggested_rules: Vec::new(),
                     risk: Risk::Low,
                     reason: None,
+                    diff: None,
+                    checks: Vec::new(),
                     expires_at: None,
-                }));
+                };
+                self.apply(Command::Ask(request.into()));
+            }
+            4 => {
+                let request = self.question(Some(id), None);
+                self.apply(Command::Ask(request.into()));
+            }
+            5 => {
+                let (request_id, tool_call_id) = (RequestId::new(self.id()), id);
+                let (plan, expires_at) = ("first this".into(), None);
+                let request = PlanRequest { request_id, tool_call_id, plan, expires_at };
+                self.apply(Command::Ask(request.into()));
             }
             _ => self.apply(Command::Start { call: id }),
         }
     }
+}
+
+/// Decides whatever waits, in either way.
+fn decided(wait: &Wait, is_yes: bool) -> Decided {
+    let answer = match (wait.kind, is_yes) {
+        (InteractionKind::Permission, true) => Answer::AllowOnce,
+        (InteractionKind::Permission, false) => Answer::Deny { feedback: None },
+        (InteractionKind::Question, true) => {
+            Answer::Chosen { answers: vec![GO_ON.into()], other: None }
+        }
+        (InteractionKind::Question, false) => Answer::Dismissed,
+        (InteractionKind::Plan, true) => Answer::Approved { mode: Some(Mode::AutoEdit) },
+        (InteractionKind::Plan, false) => Answer::Rejected { feedback: None },
+    };
+    let (request, by, rule) = (wait.request.clone(), DecidedBy::Client, None);
+    Decided { request, answer, by, rule, told: "the user decided".into() }
 }
 
 fn result(id: &str, text: &str) -> ToolResult {
@@ -332,6 +524,19 @@ fn count(log: &[(Timestamp, EventBody)], is: impl Fn(&EventBody) -> bool) -> usi
     log.iter().filter(|(_, body)| is(body)).count()
 }
 
+/// Counts the turns that have not exactly one `done` before the next one begins.
+fn turns_without_one_end(log: &[(Timestamp, EventBody)]) -> usize {
+    let mut ends: Vec<usize> = Vec::new();
+    for (_, body) in log {
+        match body {
+            EventBody::PromptStarted(_) => ends.push(0),
+            EventBody::Done(_) => *ends.last_mut().expect("a turn began") += 1,
+            _ => {}
+        }
+    }
+    ends.iter().filter(|ends| **ends != 1).count()
+}
+
 /// Opens a log again as after a crash: the cut turn ends, waiting prompts are dropped.
 fn recovered(log: &[(Timestamp, EventBody)]) -> Session {
     let state = Session::folded(log);
@@ -360,9 +565,11 @@ proptest! {
             opened.happen(&Happening::Prompt);
             let messages = Session::messages(&opened.log);
             prop_assert_eq!(faults(&messages), Vec::<String>::new());
+            prop_assert_eq!(Session::folded(&opened.log), opened.state.clone());
             let started = count(&opened.log, |body| matches!(body, EventBody::PromptStarted(_)));
             let done = count(&opened.log, |body| matches!(body, EventBody::Done(_)));
             prop_assert_eq!(started, done + 1, "one terminal event per turn");
+            prop_assert_eq!(turns_without_one_end(&opened.log), 1, "the new turn alone is open");
         }
     }
 
@@ -457,12 +664,8 @@ fn the_queue_has_a_limit() {
         session.happen(&Happening::Prompt);
     }
     assert_eq!(session.state.queue.len(), super::decide::QUEUE_MAX);
-    let command = Command::Prompt {
-        prompt_id: PromptId::new("one too many"),
-        message_id: MessageId::new("m"),
-        content: vec![Block::text("x")],
-        steps_max: 1,
-    };
+    let new = session.new_prompt(None);
+    let command = Command::Prompt(new);
     let refusal = decide(&session.state, command, Timestamp(0)).unwrap_err();
     assert_eq!(refusal.code, protocol::RefusalCode::QueueFull);
 }
@@ -472,10 +675,82 @@ fn an_answer_is_decided_once() {
     let mut session = begun_turn(1);
     session.happen(&Happening::Gate { which: 0, verdict: 1 });
     let turn = session.state.turn.clone().unwrap();
-    let CallStage::Waiting(request, _) = turn.calls[0].stage.clone() else { panic!("waits") };
+    let CallStage::Waiting(wait, _) = turn.calls[0].stage.clone() else { panic!("waits") };
     session.happen(&Happening::Resolve { allow: true });
-    let again =
-        Command::Resolve { request, answer: Answer::AllowOnce, by: DecidedBy::Client, rule: None };
+    let again = Command::Resolve(decided(&wait, true));
     let refusal = decide(&session.state, again, Timestamp(0)).unwrap_err();
     assert_eq!(refusal.code, protocol::RefusalCode::RequestResolved);
+}
+
+/// H3: a result that comes after its call was compacted or rewound is recorded and never sent.
+#[test]
+fn h3_a_late_result_is_not_sent_after_compaction_or_rewind() {
+    for is_compacted in [true, false] {
+        let mut session = begun_turn(1);
+        session.happen(&Happening::Gate { which: 0, verdict: 3 });
+        let call = session.state.turn.as_ref().unwrap().calls[0].id.clone();
+        session.happen(&Happening::Stop);
+        if is_compacted {
+            let through = u16::try_from(session.state.seq.0 - 1).unwrap();
+            session.happen(&Happening::Compact { through, keeps: false });
+        } else {
+            session.happen(&Happening::Rewind { which: 0, scope: 1 });
+        }
+        session.apply(Command::Finish(result(call.as_str(), "late secret")));
+        session.happen(&Happening::Prompt);
+        session.happen(&Happening::Answer { calls: 0, text: true, signed: false });
+        session.apply(Command::Finish(result(call.as_str(), "later secret")));
+        let messages = Session::messages(&session.log);
+        assert_eq!(faults(&messages), Vec::<String>::new());
+        let sent = serde_json::to_string(&messages.iter().map(|m| &**m).collect::<Vec<_>>());
+        assert!(!sent.unwrap().contains("secret"), "compacted: {is_compacted}");
+        assert_eq!(count(&session.log, |body| matches!(body, EventBody::ToolResult(_))), 3);
+    }
+}
+
+/// A prompt that was withdrawn takes neither the summary before it along nor what was said before.
+#[test]
+fn a_withdrawn_prompt_leaves_what_was_said_before() {
+    let mut session = begun_turn(0);
+    let through = u16::try_from(session.state.seq.0 - 1).unwrap();
+    session.happen(&Happening::Compact { through, keeps: true });
+    session.happen(&Happening::Prompt);
+    session.happen(&Happening::TooLong);
+    assert!(session.state.newest_point().unwrap().is_cut, "nobody goes back to it");
+    let messages = Session::messages(&session.log);
+    let said: Vec<String> =
+        messages[0].content.iter().map(|b| text_of(std::slice::from_ref(b))).collect();
+    assert_eq!(said, ["what was said", "do it"]);
+}
+
+#[test]
+fn two_compactions_that_free_nothing_are_counted_until_one_does() {
+    let mut session = begun_turn(1);
+    let vain = |session: &Session| session.state.turn.as_ref().unwrap().vain_compactions;
+    session.happen(&Happening::Compact { through: 3, keeps: false });
+    session.happen(&Happening::Compact { through: 3, keeps: false });
+    assert_eq!(vain(&session), 2);
+    session.apply(Command::Compact(Compacted {
+        before: 1_000,
+        after: 950,
+        automatic: true,
+        through: Seq(2),
+        kept: None,
+        summary: "short".into(),
+        mechanical: false,
+    }));
+    assert_eq!((vain(&session), session.state.tokens()), (0, 950));
+}
+
+#[test]
+fn a_pause_comes_before_a_command_is_obeyed() {
+    let mut session = Session::begun();
+    session.prompt(Some("compact".into()));
+    assert_eq!(pending(&session.state), [Owed::Obey]);
+    let request = session.question(None, Some(PauseKind::Budget));
+    session.apply(Command::Pause(request));
+    assert!(matches!(pending(&session.state)[..], [Owed::Await(_)]));
+    session.happen(&Happening::Resolve { allow: true });
+    assert!(session.state.turn.is_none(), "the command was obeyed after that");
+    assert_eq!((session.state.points.len(), session.state.prompts), (0, 0));
 }

@@ -26,6 +26,9 @@ const NO_OUTPUT: &str = "(no output)";
 /// The code of a turn whose request does not fit the model's window.
 pub(crate) const TOO_LONG: &str = "context_overflow";
 
+/// The code of a turn whose prompt a hook blocked.
+pub(crate) const BLOCKED: &str = "prompt_blocked";
+
 /// What carries on a transcript that would end with the model's own words.
 const CARRY_ON: &str = "Go on.";
 
@@ -40,11 +43,10 @@ struct Open {
     name: String,
 }
 
-/// Tells whether a turn ended before a model heard its prompt, because the prompt does not fit.
+/// Tells whether a turn ended before a model heard its prompt: it does not fit, or was blocked.
 pub(crate) fn is_withdrawn(result: &TurnResult) -> bool {
-    result.turns <= 1
-        && result.usage == Usage::default()
-        && result.code.as_deref() == Some(TOO_LONG)
+    let is_unheard = matches!(result.code.as_deref(), Some(TOO_LONG | BLOCKED));
+    result.turns <= 1 && result.usage == Usage::default() && is_unheard
 }
 
 /// The transcript for the model, extended event by event.
@@ -58,6 +60,8 @@ pub(crate) struct Transcript {
     /// What the user says next, after the results.
     said: Vec<Block>,
     said_id: Option<(MessageId, Timestamp)>,
+    /// Where in `said` the newest prompt begins, until the model has answered.
+    prompt_at: Option<usize>,
     /// Call ids of the whole transcript.
     used: HashSet<ToolCallId>,
 }
@@ -72,6 +76,7 @@ impl Transcript {
                 | EventKind::AssistantMessage
                 | EventKind::ToolResult
                 | EventKind::ToolDenied
+                | EventKind::ContextAdded
                 | EventKind::Done
         )
     }
@@ -80,7 +85,13 @@ impl Transcript {
     pub(crate) fn push(&mut self, at: Timestamp, body: &EventBody) {
         match body {
             EventBody::ContextSet(context) => self.system = Some(context.system.as_str().into()),
-            EventBody::PromptStarted(started) => self.prompt(at, started),
+            EventBody::PromptStarted(started) if started.command.is_none() => {
+                self.prompt(at, started);
+            }
+            EventBody::ContextAdded(added) => {
+                let text = format!("[{}]\n{}", added.source, added.text);
+                self.said.push(Block::text(text));
+            }
             EventBody::AssistantMessage(message) => self.answer(at, message),
             EventBody::ToolResult(result) => self.result(result),
             EventBody::ToolDenied(denied) => self.denied(denied),
@@ -89,11 +100,21 @@ impl Transcript {
         }
     }
 
-    /// Takes back what was said since the last answer: it was too long for any model to hear, and
-    /// would be in the way of every later prompt.
+    /// Takes back the newest prompt and what was added to it: it was too long for any model to
+    /// hear, or blocked, and would be in the way of every later prompt. What was said before it
+    /// stays, a summary above all.
     fn withdraw(&mut self) {
-        self.said.clear();
-        self.said_id = None;
+        let Some(at) = self.prompt_at.take() else { return };
+        self.said.truncate(at);
+        if self.said.is_empty() {
+            self.said_id = None;
+        }
+    }
+
+    /// Takes the summary that stands in place of what the model reads no more.
+    pub(crate) fn summary(&mut self, at: Timestamp, id: MessageId, text: String) {
+        self.said.push(Block::text(text));
+        self.said_id.get_or_insert((id, at));
     }
 
     /// Returns the recorded system prompt.
@@ -101,12 +122,17 @@ impl Transcript {
         self.system.clone()
     }
 
+    /// Returns the messages so far.
+    pub(crate) fn so_far(&self) -> Vec<Arc<Message>> {
+        let mut messages = self.messages.clone();
+        messages.extend(self.user_message().map(Arc::new));
+        messages
+    }
+
     /// Returns the messages of the next request. The last one is the user's.
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
-        let mut messages = self.messages.clone();
-        if let Some(last) = self.user_message() {
-            messages.push(Arc::new(last));
-        } else if messages.last().is_none_or(|last| last.role == Role::Assistant) {
+        let mut messages = self.so_far();
+        if messages.last().is_none_or(|last| last.role == Role::Assistant) {
             let id = MessageId::new("carry-on");
             let content = vec![Block::text(CARRY_ON)];
             let (role, created_at) = (Role::User, Timestamp(0));
@@ -117,6 +143,7 @@ impl Transcript {
 
     fn prompt(&mut self, at: Timestamp, started: &PromptStarted) {
         let content = started.content.iter().filter(|block| !block.is_blank());
+        self.prompt_at = Some(self.said.len());
         self.said.extend(content.cloned());
         self.said_id.get_or_insert((started.message_id.clone(), at));
     }
@@ -226,5 +253,6 @@ impl Transcript {
         self.results.clear();
         self.said.clear();
         self.said_id = None;
+        self.prompt_at = None;
     }
 }

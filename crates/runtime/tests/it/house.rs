@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use testkit::clock::{TestClock, TestIds};
 use testkit::memory_store::MemoryDisk;
 use tokio::sync::mpsc;
 
+use crate::fakes::{Around, FakeBook, FakeCheckpoints, FakeChecks, FakeHooks};
+
 /// What outlives every process: the disk, the model's script, and the effects that were had.
 #[derive(Clone, Default)]
 pub(crate) struct World {
@@ -28,6 +30,8 @@ pub(crate) struct World {
     pub(crate) running: Arc<AtomicUsize>,
     pub(crate) running_most: Arc<AtomicUsize>,
     pub(crate) ids: Arc<TestIds>,
+    /// Hooks, checks, files, rules: what is around the engine.
+    pub(crate) around: Arc<Around>,
 }
 
 /// An answer of the scripted model.
@@ -37,6 +41,7 @@ pub(crate) enum Script {
     /// Name of the tool and of the effect.
     Call(Vec<(&'static str, &'static str)>),
     Blocks(Vec<Block>),
+    Whole(Vec<Block>, StopReason),
     Fail(ModelError),
     /// Says something, then nothing any more.
     Stall(&'static str),
@@ -46,6 +51,10 @@ pub(crate) enum Script {
 #[derive(Debug, Default)]
 pub(crate) struct FakeModel {
     pub(crate) script: Mutex<VecDeque<Script>>,
+    /// What it writes when it is asked for a summary.
+    pub(crate) summaries: Mutex<VecDeque<Script>>,
+    /// Whether it counts the tokens of what it reads, as a provider does.
+    pub(crate) counts: AtomicBool,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) info: Mutex<Option<ModelInfo>>,
     calls: AtomicUsize,
@@ -56,7 +65,7 @@ impl FakeModel {
         self.script.lock().unwrap().push_back(script);
     }
 
-    fn known(&self) -> ModelInfo {
+    pub(crate) fn known(&self) -> ModelInfo {
         self.info.lock().unwrap().clone().unwrap_or(ModelInfo {
             id: "fake/model".into(),
             provider: "fake".into(),
@@ -89,7 +98,11 @@ impl Model for Asked {
         self.model.requests.lock().unwrap().push(request.clone());
         let faults = faults(&request.messages);
         assert_eq!(faults, Vec::<String>::new(), "a strict provider refuses this");
-        let next = self.model.script.lock().unwrap().pop_front();
+        let next = match request.tools.is_empty() {
+            // Whoever summarises has no tools.
+            true => self.model.summaries.lock().unwrap().pop_front(),
+            false => self.model.script.lock().unwrap().pop_front(),
+        };
         let (content, stop) = match next.unwrap_or(Script::Say("nothing scripted")) {
             Script::Say(text) => {
                 deltas.send(Delta::Text(text.into())).await.ok();
@@ -107,6 +120,7 @@ impl Model for Asked {
                 (calls.iter().enumerate().map(block).collect(), StopReason::ToolUse)
             }
             Script::Blocks(blocks) => (blocks, StopReason::ToolUse),
+            Script::Whole(blocks, stop) => (blocks, stop),
             Script::Fail(error) => return Err(error),
             Script::Stall(text) => {
                 deltas.send(Delta::Text(text.into())).await.ok();
@@ -114,9 +128,34 @@ impl Model for Asked {
             }
             Script::Panic => panic!("the driver breaks"),
         };
-        let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
+        let mut usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
+        if self.model.counts.load(Ordering::Relaxed) {
+            usage.input_tokens = tokens_of(request);
+            usage.output_tokens = content.iter().map(block_tokens).sum();
+        }
         Ok(ModelResponse { content, stop, usage })
     }
+}
+
+/// Counts what a request has, four bytes a token.
+pub(crate) fn tokens_of(request: &ModelRequest) -> u64 {
+    let tools = request.tools.iter().map(|tool| {
+        (tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()) as u64
+    });
+    let blocks = request.messages.iter().flat_map(|message| &message.content);
+    (request.system.len() as u64 + tools.sum::<u64>()) / 4 + blocks.map(block_tokens).sum::<u64>()
+}
+
+fn block_tokens(block: &Block) -> u64 {
+    let bytes = match block {
+        Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
+        Block::ToolUse { name, input, .. } => {
+            name.len() + serde_json::to_string(input).unwrap().len()
+        }
+        Block::ToolResult { content, .. } => return content.iter().map(block_tokens).sum(),
+        Block::RedactedThinking { .. } | Block::Image(_) => 4_000,
+    };
+    bytes as u64 / 4
 }
 
 #[derive(Debug)]
@@ -159,8 +198,37 @@ impl Tool for FakeTool {
         _: &dyn Workspace,
     ) -> Result<CallFacts, ToolError> {
         let summary = input.get("effect").map(ToString::to_string).unwrap_or_default();
-        let command = (self.effect == Effect::Execute).then(|| "true".to_owned());
+        let command = (self.effect == Effect::Execute).then(|| "make it".to_owned());
         Ok(CallFacts { effect: self.effect, summary, paths: Vec::new(), command })
+    }
+
+    fn asks(&self, input: &Map<String, serde_json::Value>) -> Result<Option<Asks>, ToolError> {
+        let text = input["effect"].as_str().unwrap_or_default().to_owned();
+        let option = |label: &str| protocol::event::QuestionOption {
+            id: label.to_lowercase(),
+            label: label.to_owned(),
+            description: None,
+        };
+        Ok(match self.spec.name.as_str() {
+            "question" => Some(Asks::Question {
+                question: text,
+                options: vec![option("Postgres"), option("SQLite")],
+                multi_select: false,
+                allow_other: true,
+            }),
+            "exit_plan" => Some(Asks::Plan { plan: text }),
+            _ => None,
+        })
+    }
+
+    async fn preview(
+        &self,
+        input: &Map<String, serde_json::Value>,
+        _: &CallFacts,
+        _: &dyn Workspace,
+    ) -> Option<String> {
+        let text = input["effect"].as_str().filter(|text| text.contains('='))?;
+        Some(format!("+{text}"))
     }
 
     async fn run(
@@ -180,7 +248,9 @@ impl Tool for FakeTool {
                 ToolOutcome::error("stopped by the user")
             }
             "breaks" => panic!("the tool breaks"),
+            "same" => ToolOutcome::text("the same as ever"),
             _ => {
+                self.change_files(&effect);
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 ToolOutcome::text(format!("did {effect}"))
             }
@@ -191,6 +261,16 @@ impl Tool for FakeTool {
 }
 
 impl FakeTool {
+    /// `PATH=CONTENTS` writes a file, `PATH=` removes it.
+    fn change_files(&self, effect: &str) {
+        let Some((path, contents)) = effect.split_once('=') else { return };
+        let mut files = self.world.around.files.lock().unwrap();
+        match contents {
+            "" => files.remove(path),
+            contents => files.insert(path.to_owned(), contents.to_owned()),
+        };
+    }
+
     /// Notes a call whose answer or start the disk does not have.
     fn look_at_the_disk(&self, context: &ToolContext) {
         let id = context.call.as_str();
@@ -218,7 +298,7 @@ fn tool(world: &World, name: &str, effect: Effect) -> Arc<dyn Tool> {
 
 /// A folder that holds nothing.
 #[derive(Debug)]
-struct EmptyFolder(Vec<PathBuf>);
+struct EmptyFolder(Vec<PathBuf>, bool);
 
 #[async_trait]
 impl Workspace for EmptyFolder {
@@ -231,7 +311,7 @@ impl Workspace for EmptyFolder {
     }
 
     fn is_local(&self) -> bool {
-        false
+        self.1
     }
 
     async fn locate(&self, path: &str) -> Result<Located, WorkspaceError> {
@@ -260,12 +340,12 @@ impl Workspace for EmptyFolder {
 }
 
 #[derive(Debug)]
-struct Folders;
+struct Folders(bool);
 
 #[async_trait]
 impl Workspaces for Folders {
     async fn open(&self, cwd: &str, _: &[String]) -> Result<Arc<dyn Workspace>, WorkspaceError> {
-        Ok(Arc::new(EmptyFolder(vec![PathBuf::from(cwd)])))
+        Ok(Arc::new(EmptyFolder(vec![PathBuf::from(cwd)], self.0)))
     }
 
     fn prepare(&self) {}
@@ -286,25 +366,41 @@ impl World {
         self.process_with(store, Mode::FullAuto)
     }
 
+    pub(crate) fn process_on_in(&self, store: Arc<dyn Store>, mode: Mode) -> Handle {
+        self.process_with(store, mode)
+    }
+
     fn process_with(&self, store: Arc<dyn Store>, default_mode: Mode) -> Handle {
         let tools = vec![
             tool(self, "look", Effect::Read),
             tool(self, "touch", Effect::Execute),
             tool(self, "wait", Effect::Execute),
             tool(self, "breaks", Effect::Execute),
+            tool(self, "same", Effect::Read),
+            tool(self, "question", Effect::Interact),
+            tool(self, "exit_plan", Effect::Interact),
         ];
+        let around = &self.around;
+        let has_checks = around.checks.lock().unwrap().is_some();
+        let has_checkpoints = around.has_checkpoints.load(Ordering::Relaxed);
+        let checks = || Arc::new(FakeChecks(Arc::clone(around))) as Arc<dyn Checks>;
+        let checkpoints = || Arc::new(FakeCheckpoints(Arc::clone(around))) as Arc<dyn Checkpoints>;
         runtime::Options {
             store,
             models: Arc::new(FakeModels(Arc::clone(&self.model))),
             tools,
-            workspaces: Arc::new(Folders),
-            policy: policy::Policy::default(),
+            workspaces: Arc::new(Folders(has_checkpoints)),
+            policy: around.policy.lock().unwrap().clone(),
             clock: Arc::new(TestClock::default()),
             ids: Arc::clone(&self.ids) as _,
             default_model: Some("fake/model".into()),
             default_mode,
             spill: PathBuf::from("/nowhere/spill"),
             user_home: None,
+            hooks: Arc::new(FakeHooks(Arc::clone(around))),
+            checks: has_checks.then(checks),
+            checkpoints: has_checkpoints.then(checkpoints),
+            rule_book: Some(Arc::new(FakeBook(Arc::clone(around)))),
             idle_ms: None,
         }
         .start()

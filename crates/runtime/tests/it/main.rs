@@ -7,8 +7,15 @@
     reason = "the functions that tests share are tests too"
 )]
 
+mod compaction;
 mod crash;
+mod fakes;
+mod gate;
+mod history;
 mod house;
+mod interactions;
 mod lifecycle;
+mod limits;
 mod outage;
+mod slash;
 mod turns;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use driver_api::{ModelError, ModelErrorKind};
-use protocol::event::{Answer, DeniedBy};
+use protocol::event::{Answer, DeniedBy, Persist};
 use protocol::{Block, EventBody, Mode, StopReason, ToolCallId, TurnEnd};
 use runtime_api::{AgentSettings, CreateSession, Error, Limits, Prompt};
 use serde_json::{Map, json};
@@ -51,8 +51,8 @@ async fn a_turn_reads_acts_and_says() {
 #[tokio::test(start_paused = true)]
 async fn h4_each_answer_is_durable_before_its_first_call_begins() {
     let world = World::default();
-    for _ in 0..5 {
-        world.model.push(Script::Call(vec![("look", "a"), ("touch", "b"), ("touch", "c")]));
+    for new in ["1", "2", "3", "4", "5"] {
+        world.model.push(Script::Call(vec![("look", new), ("touch", "b"), ("touch", "c")]));
     }
     world.model.push(Script::Say("Done."));
     let handle = world.process();
@@ -283,7 +283,7 @@ async fn an_answer_lets_a_call_run_and_always_lets_the_next_one_too() {
             break request.request_id.clone();
         }
     };
-    let always = Answer::AllowAlways { rule: Some("touch".into()) };
+    let always = Answer::AllowAlways { rule: Some("touch".into()), persist: Persist::Session };
     handle.answer(&id, &request, always.clone()).await.unwrap();
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Completed);

@@ -10,9 +10,9 @@ use protocol::{Block, MessageId, StopReason, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Asked, LIVE, Outcome, Session};
-use crate::engine::asking::{Next, overflow, request};
+use crate::engine::asking::{Next, hopeless, overflow, request};
 use crate::engine::context;
-use crate::kernel::{Command, Ending, ModelAnswer, id_hash};
+use crate::kernel::{Command, Ending, ModelAnswer, TOO_LONG, id_hash};
 
 /// The longest id of a call that is kept as the provider gave it.
 const CALL_ID_MAX: usize = 64;
@@ -43,11 +43,20 @@ impl Session {
         }
         let Some(transcript) = &self.live.transcript else { return Ok(()) };
         let system = transcript.system().unwrap_or_else(|| "".into());
-        let request = request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
-        if let Some(message) = overflow(&self.state, &request, &*model) {
-            let code = ModelErrorKind::ContextOverflow.code();
-            self.apply_sure(Command::End(Ending::error(code, message)));
-            self.turn_is_over();
+        let mut request =
+            request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
+        if let Some(message) = hopeless(&self.state, &request, model.info()) {
+            self.is_too_long(message);
+            return Ok(());
+        }
+        if self.compact_first(&model, &request).await? {
+            return Ok(());
+        }
+        if let Some(message) = overflow(&self.state, &request, model.info()) {
+            self.is_too_long(message);
+            return Ok(());
+        }
+        if !self.reserve(&*model, &mut request).await? {
             return Ok(());
         }
         self.live.model = Some(Arc::clone(&model));
@@ -67,6 +76,12 @@ impl Session {
         Ok(())
     }
 
+    /// Ends the turn whose request does not fit.
+    pub(super) fn is_too_long(&mut self, message: String) {
+        self.apply_sure(Command::End(Ending::error(TOO_LONG, message)));
+        self.turn_is_over();
+    }
+
     /// Builds and records what the model is told before the transcript, once per session.
     async fn set_context(&mut self) {
         let is_set = self.live.transcript.as_ref().is_some_and(|t| t.system().is_some());
@@ -83,12 +98,15 @@ impl Session {
     pub(super) fn answered(&mut self, model: &dyn Model, response: ModelResponse) {
         let ModelResponse { content, stop, usage } = response;
         self.live.attempts = crate::engine::asking::Attempts::default();
+        self.live.compacting.answered();
         self.live.partial.clear();
         let content = self.take_calls(content);
         let has_calls = content.iter().any(|block| matches!(block, Block::ToolUse { .. }));
         let cost_usd = model.info().price.map(|price| price.of(&usage));
         let message_id = MessageId::new(self.services.fresh_id());
-        let answer = ModelAnswer { message_id, content, stop, usage, cost_usd };
+        self.settle_spending(&usage, cost_usd);
+        let model = model.info().id.clone();
+        let answer = ModelAnswer { message_id, content, stop, usage, cost_usd, model };
         self.apply_sure(Command::Answered(answer));
         let told = match stop {
             StopReason::MaxTokens if !has_calls => "the answer was cut at the model's output limit",
@@ -114,7 +132,8 @@ impl Session {
                 renamed += 1;
             }
             fresh.insert(id_hash(id.as_str()));
-            let asked = Asked { input: input.clone(), malformed: malformed.clone() };
+            let asked =
+                Asked { input: input.clone(), malformed: malformed.clone(), paths: Vec::new() };
             self.live.asked.insert(id.clone(), asked);
         }
         if renamed > 0 {
@@ -131,6 +150,7 @@ impl Session {
 
     /// Decides what follows a failed call.
     pub(super) fn model_failed(&mut self, error: ModelError) {
+        self.live.reservation = None;
         let now = self.services.options.clock.elapsed();
         let budget = Duration::from_millis(self.agent.limits.retry_budget_ms);
         let random = self.services.options.ids.random();

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use driver_api::{StoreError, ToolContext};
-use policy::Decision;
-use protocol::event::{Notice, NoticeLevel, PermissionRequest, ToolCall, ToolDenied};
-use protocol::{Block, EventBody, MessageId, RequestId, Seq, ToolCallId};
+use protocol::event::{Notice, NoticeLevel};
+use protocol::{EventBody, MessageId, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
 use crate::engine::calls::{Host, PARALLEL_MAX, Run};
-use crate::engine::gate::{Examined, Judge, examine};
-use crate::engine::stored::Reading;
-use crate::kernel::{Command, Ending, Owed, Transcript, nobody, pending};
+use crate::kernel::{Command, Ending, Owed, pending};
 
 impl Session {
     /// Does everything that is owed and not under way: decides, makes it durable, begins effects.
@@ -59,6 +56,10 @@ impl Session {
         let before = self.state.seq;
         match owed {
             Owed::Advance => {
+                // Hooks are told first; what they say counts before anything else happens.
+                if self.waits_for_hooks().await? || self.is_going_in_circles() {
+                    return Ok(self.state.seq != before);
+                }
                 self.apply_sure(Command::Advance);
                 if self.state.turn.is_none() {
                     self.turn_is_over();
@@ -68,7 +69,12 @@ impl Session {
             Owed::AskModel(_) if self.live.asking.is_none() && !self.is_stopping() => {
                 self.ask_model().await?;
             }
-            Owed::Gate(call) if !self.is_stopping() => self.gate(&call).await,
+            Owed::Gate(call) if !self.is_stopping() && !self.live.vetting.contains(&call) => {
+                self.gate(&call).await;
+            }
+            Owed::RecordChanges(point) => self.record_changes(point),
+            Owed::Obey if self.live.asking.is_none() && !self.is_stopping() => self.obey().await?,
+            Owed::Run(call) if self.must_wait(&call) => {}
             Owed::Run(call) => {
                 let busy = self.live.running.len() + runs.len();
                 let is_free = !self.live.running.contains(&call) && !runs.contains(&call);
@@ -77,12 +83,22 @@ impl Session {
                     runs.push(call);
                 }
             }
-            Owed::AskModel(_) | Owed::Gate(_) | Owed::Await(_) | Owed::TakeNext => {}
+            Owed::AskModel(_) | Owed::Gate(_) | Owed::Await(_) | Owed::TakeNext | Owed::Obey => {}
         }
         Ok(self.state.seq != before)
     }
 
-    fn is_stopping(&self) -> bool {
+    /// Tells whether a call that may run has to wait until the files were captured.
+    fn must_wait(&mut self, call: &ToolCallId) -> bool {
+        use crate::kernel::CallStage::{Allowed, Described};
+        let effect = self.state.call(call).and_then(|call| match call.stage {
+            Described(effect) | Allowed(effect) => Some(effect),
+            _ => None,
+        });
+        effect.is_some_and(|effect| self.waits_for_capture(effect))
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
         self.live.stopping_since.is_some()
     }
 
@@ -95,7 +111,8 @@ impl Session {
         if self.live.running.is_empty() && self.live.asking.is_none() {
             let partial = std::mem::take(&mut self.live.partial);
             let message_id = MessageId::new(self.services.fresh_id());
-            let mut ending = Ending::of(protocol::TurnEnd::Interrupted);
+            let interrupted = || Ending::of(protocol::TurnEnd::Interrupted);
+            let mut ending = self.live.stop_as.take().unwrap_or_else(interrupted);
             ending.partial = Some((message_id, partial));
             self.apply_sure(Command::End(ending));
             self.turn_is_over();
@@ -105,6 +122,12 @@ impl Session {
     /// Forgets what only the turn needed.
     pub(super) fn turn_is_over(&mut self) {
         self.live.stopping_since = None;
+        self.live.stop_as = None;
+        self.live.reservation = None;
+        self.live.compacting = super::compact::Compacting::default();
+        self.live.capture = super::capture::Capture::Due;
+        self.live.vetting.clear();
+        self.live.hooks = Default::default();
         self.live.cancel = tokio_util::sync::CancellationToken::new();
         self.live.asked.clear();
         self.live.facts.clear();
@@ -127,7 +150,11 @@ impl Session {
             .unwrap_or_default();
         let message_id = MessageId::new(self.services.fresh_id());
         let steps_max = self.agent.limits.max_turns;
-        self.apply_sure(Command::TakeNext { message_id, content, steps_max });
+        let command = self.command_of(&content);
+        // The waiting prompt keeps its own id.
+        let prompt_id = protocol::PromptId::new("");
+        let new = crate::kernel::NewPrompt { prompt_id, message_id, content, steps_max, command };
+        self.apply_sure(Command::TakeNext(new));
         Ok(())
     }
 
@@ -137,18 +164,9 @@ impl Session {
             return Ok(());
         }
         self.flush().await?;
-        let mut transcript = Transcript::default();
-        let mut lost = 0;
-        let mut reading = Reading::new(Seq(1), self.state.seq);
-        while let Some(page) = reading.page(&*self.services.options.store, &self.id).await? {
-            for row in page.iter().filter(|row| Transcript::needs(row.kind)) {
-                match EventBody::decode(row.kind, &row.body) {
-                    Ok(body) => transcript.push(row.at, &body),
-                    Err(_) => lost += 1,
-                }
-            }
-        }
-        lost += reading.lost();
+        let (transcript, lost) =
+            crate::engine::stored::transcript(&*self.services.options.store, &self.id, &self.state)
+                .await?;
         self.live.transcript = Some(transcript);
         if lost > 0 {
             let message = format!(
@@ -160,100 +178,6 @@ impl Session {
             self.apply_sure(Command::Notify(Notice { level, code, message }));
         }
         Ok(())
-    }
-
-    /// Lets the gate decide a requested call.
-    async fn gate(&mut self, id: &ToolCallId) {
-        let Some(name) = self.state.call(id).map(|call| call.tool.clone()) else { return };
-        let asked = self.live.asked.get(id).cloned();
-        let Some(asked) = asked else {
-            self.wrong(id, &name, "the arguments of this call were lost: ask again".to_owned());
-            return;
-        };
-        if let Some(raw) = asked.malformed {
-            let shown: String = raw.chars().take(200).collect();
-            let text = format!(
-                "the arguments of {name} are not a JSON object, so nothing was run; they begin: \
-                 {shown}"
-            );
-            return self.wrong(id, &name, text);
-        }
-        let Some(tool) = self.services.tool(&name) else {
-            let names: Vec<&str> = self.live.tools.iter().map(|tool| tool.name.as_str()).collect();
-            let text = format!("there is no tool '{name}'; the tools are {}", names.join(", "));
-            return self.wrong(id, &name, text);
-        };
-        let schema = self.services.schema(&*tool);
-        match examine(&*tool, &schema, id, &asked.input, &*self.workspace).await {
-            Examined::Wrong(text) => self.wrong(id, &name, text),
-            Examined::Described(described) => {
-                let (call, facts) = *described;
-                self.judge(call, facts);
-            }
-        }
-    }
-
-    fn judge(&mut self, call: ToolCall, facts: driver_api::CallFacts) {
-        let id = call.tool_call_id.clone();
-        let spill = self.spill_dir();
-        let judge = Judge {
-            policy: &self.policy,
-            mode: self.state.mode,
-            cwd: self.workspace.cwd(),
-            home: self.services.options.user_home.as_deref(),
-            lent: &spill,
-        };
-        let verdict = judge.with(&call.tool_name, &facts, |policy, mode, c| policy.judge(mode, c));
-        let ask = (verdict.decision == Decision::Ask && self.agent.is_attended).then(|| {
-            let make = |policy: &policy::Policy, _, c: &policy::Call<'_>| {
-                (policy.suggest(c), policy::risk(c))
-            };
-            let (suggested_rules, risk) = judge.with(&call.tool_name, &facts, make);
-            PermissionRequest {
-                request_id: RequestId::new(self.services.fresh_id()),
-                tool_call_id: id.clone(),
-                tool_name: call.tool_name.clone(),
-                effect: facts.effect,
-                target: call.target.clone(),
-                input: call.input.clone(),
-                suggested_rules,
-                risk,
-                reason: Some(verdict.reason.clone()),
-                expires_at: None,
-            }
-        });
-        let tool_name = call.tool_name.clone();
-        self.live.facts.insert(id.clone(), facts);
-        self.apply_sure(Command::Describe(call));
-        match (verdict.decision, ask) {
-            // What is described and neither waits nor is denied may run.
-            (Decision::Allow, _) => {}
-            (Decision::Ask, Some(request)) => self.apply_sure(Command::Ask(request)),
-            (Decision::Ask, None) => {
-                self.apply_sure(Command::Deny(nobody(id, tool_name, &verdict.reason)));
-            }
-            (Decision::Deny, _) => {
-                let (reason, by) = (format!("denied: {}", verdict.reason), verdict.by);
-                let denied = ToolDenied { tool_call_id: id, tool_name, reason, by };
-                self.apply_sure(Command::Deny(denied));
-            }
-        }
-    }
-
-    /// Answers a call that was found wrong before anything ran.
-    fn wrong(&mut self, id: &ToolCallId, name: &str, text: String) {
-        let result = protocol::event::ToolResult {
-            tool_call_id: id.clone(),
-            tool_name: name.to_owned(),
-            is_error: true,
-            output: vec![Block::text(text)],
-            truncated: false,
-            spill: None,
-            duration_ms: 0,
-            display: None,
-            files: Vec::new(),
-        };
-        self.apply_sure(Command::Finish(result));
     }
 
     /// Begins a call whose start is durable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use driver_api::StoreError;
 use policy::{Layer, LayerName, Policy, Rule};
-use protocol::event::{Answer, DecidedBy, SessionEnd};
+use protocol::event::SessionEnd;
 use protocol::{Block, Event, EventBody, MessageId, Mode, Refusal, RefusalCode, RequestId, Seq};
 use runtime_api::{
     AgentSettings, Delivery, Error, Overflow, Position, Prompt, PromptAccepted, PromptPart,
@@ -15,7 +15,7 @@ use runtime_api::{
 use super::Session;
 use crate::engine::mailbox::Message;
 use crate::engine::stored;
-use crate::kernel::Command;
+use crate::kernel::{Command, Ending, NewPrompt};
 
 /// Bytes of text in a prompt.
 const PROMPT_BYTES_MAX: usize = 25 * 1024 * 1024;
@@ -52,9 +52,17 @@ impl Session {
                 let _gone = reply.send(Ok(is_running));
             }
             Message::Answer(request, answer, reply) => {
-                let answered = self.answer(&request, answer);
+                let answered = self.answer(&request, answer).await;
                 self.flush().await?;
                 let _gone = reply.send(answered);
+            }
+            Message::Undo(how, reply) => {
+                let went_back = self.undo(how).await;
+                let _gone = reply.send(went_back);
+            }
+            Message::Rewind(point, scope, how, reply) => {
+                let went_back = self.rewind(&point, scope, how).await;
+                let _gone = reply.send(went_back);
             }
             Message::SetMode(mode, reply) => {
                 let changed = self.set_mode(mode);
@@ -95,10 +103,20 @@ impl Session {
         let message_id = MessageId::new(self.services.fresh_id());
         let steps_max = self.agent.limits.max_turns;
         let id = prompt_id.clone();
-        self.apply(Command::Prompt { prompt_id, message_id, content, steps_max })?;
+        let command = self.command_of(&content);
+        let new = NewPrompt { prompt_id, message_id, content, steps_max, command };
+        self.apply(Command::Prompt(new))?;
         let position = self.state.queue.iter().position(|(queued, _)| *queued == id);
         let position = position.map_or(0, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
         Ok(PromptAccepted { prompt_id: id, position })
+    }
+
+    /// Tells everything that runs to stop; the turn ends in that way when it has.
+    pub(super) fn stop_with(&mut self, ending: Ending) {
+        if self.live.stopping_since.is_none() {
+            self.live.stop_as = Some(ending);
+            self.stop();
+        }
     }
 
     /// Tells everything that runs to stop; the turn ends when it has.
@@ -111,32 +129,22 @@ impl Session {
         if let Some(asking) = &self.live.asking {
             asking.abort();
         }
-    }
-
-    fn answer(&mut self, request: &RequestId, answer: Answer) -> Result<(), Error> {
-        let rule = match &answer {
-            Answer::AllowAlways { rule } => Some(self.rule_for(request, rule.clone())?),
-            Answer::AllowOnce | Answer::Deny { .. } => None,
-        };
-        let is_new_rule = rule.is_some();
-        let (request, by) = (request.clone(), DecidedBy::Client);
-        self.apply(Command::Resolve { request, answer, by, rule })?;
-        if is_new_rule {
-            let base = &self.services.options.policy;
-            self.policy = Arc::new(session_policy(base, &self.agent, &self.state.rules)?);
-        }
-        Ok(())
+        self.live.hooks.abort();
     }
 
     /// Returns the rule of an "always": the given one if it parses, else the narrowest that was
     /// suggested.
-    fn rule_for(&self, request: &RequestId, given: Option<String>) -> Result<String, Error> {
+    pub(super) fn rule_for(
+        &self,
+        request: &RequestId,
+        given: Option<String>,
+    ) -> Result<String, Error> {
         if let Some(text) = given {
             text.parse::<Rule>()
                 .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("rule: {error}")))?;
             return Ok(text);
         }
-        let call = self.state.waiting(request).ok_or_else(|| {
+        let call = self.state.waiting_call(request).ok_or_else(|| {
             Refusal::new(RefusalCode::RequestNotFound, format!("no request {request} waits"))
         })?;
         let facts = self.live.facts.get(&call.id);
@@ -159,13 +167,14 @@ impl Session {
         judge.with(tool, facts, |policy, _, call| policy.suggest(call))
     }
 
-    fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {
+    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {
         self.policy.check_mode(mode)?;
         self.apply(Command::SetMode(mode))?;
+        self.settle_covered();
         Ok(())
     }
 
-    fn set_model(&mut self, name: &str) -> Result<(), Error> {
+    pub(super) fn set_model(&mut self, name: &str) -> Result<(), Error> {
         let model = self.services.options.models.resolve(name)?;
         let id = model.info().id.clone();
         self.policy.check_model(&id)?;
@@ -242,7 +251,10 @@ impl Session {
     /// Returns what one sees from outside.
     pub(super) fn info(&self) -> SessionInfo {
         let head = crate::engine::outbox::head_of(&self.state);
+        let model = self.services.options.models.resolve(&self.state.model).ok();
         SessionInfo {
+            context_tokens: self.state.tokens(),
+            context_window: model.and_then(|model| model.info().context_window),
             usage: self.state.usage,
             last_seq: self.state.seq.0,
             updated_at: self.live.updated_at,
@@ -259,9 +271,10 @@ impl Session {
         if self.state.turn.is_some() {
             self.stop();
         }
-        while self.state.turn.is_some() {
+        // What the turn left of the files is captured before anybody may change them.
+        while self.state.turn.is_some() || self.is_recording_due() {
             self.drive().await?;
-            if self.state.turn.is_none() {
+            if self.state.turn.is_none() && !self.is_recording_due() {
                 break;
             }
             let clock = Arc::clone(&self.services.options.clock);

@@ -47,10 +47,16 @@ impl Session {
                     // A stop that came first wins; the text so far is kept by it.
                     _ if self.live.stopping_since.is_some() => {}
                     Ok(response) => self.answered(&*model, response),
+                    Err(error) if self.compacts_after(&error) => {}
                     Err(error) => self.model_failed(error),
                 }
             }
             Outcome::PauseOver => self.live.asking = None,
+            Outcome::Summarised(summarised) => self.summarised(*summarised),
+            Outcome::Vetted(call, vetted) => self.vetted(&call, *vetted).await,
+            Outcome::Told(answers) => self.told(answers),
+            Outcome::Captured(captured) => self.captured(captured).await?,
+            Outcome::Recorded(point, left) => self.take_changes(point, left),
             Outcome::Ran { call, outcome, took } => {
                 while let Ok((call, piece)) = self.live.progress.1.try_recv() {
                     self.progress(call, piece).await?;
@@ -87,7 +93,11 @@ impl Session {
             display: outcome.display,
             files: outcome.files,
         };
+        let response = crate::kernel::text_of(&result.output);
+        let (id, is_error) = (result.tool_call_id.clone(), result.is_error);
         self.apply_sure(Command::Finish(result));
+        self.tell_repetition();
+        self.tell_result(&id, response, is_error);
     }
 
     /// Takes the end of an effect that was aborted or broke. Tools and models catch their own
@@ -111,7 +121,9 @@ impl Session {
         }
         self.live.asking = None;
         self.live.running.clear();
-        let mut ending = Ending::of(TurnEnd::Interrupted);
+        self.live.is_recording = false;
+        let interrupted = || Ending::of(TurnEnd::Interrupted);
+        let mut ending = self.live.stop_as.take().unwrap_or_else(interrupted);
         let partial = std::mem::take(&mut self.live.partial);
         ending.partial = Some((MessageId::new(self.services.fresh_id()), partial));
         self.apply_sure(Command::End(ending));

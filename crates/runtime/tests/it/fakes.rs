@@ -1,0 +1,214 @@
+//! Hooks, checks, files and rule books that belong to the test.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use driver_api::*;
+use protocol::event::Persist;
+use protocol::{Finding, SessionId, TreeId};
+
+/// What a check answers, one after the other.
+type CheckAnswers = VecDeque<Result<Vec<Finding>, Fault>>;
+
+/// A tree of files: path to contents.
+type Files = BTreeMap<String, String>;
+
+/// Everything around the engine that a test scripts and looks at.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    /// Answers of the hooks of a moment, one after the other; the last one stays.
+    pub(crate) hooks: Mutex<HashMap<Moment, VecDeque<HookAnswer>>>,
+    /// What hooks were told.
+    pub(crate) told: Mutex<Vec<Happening>>,
+    /// How long a hook takes, in milliseconds.
+    pub(crate) hook_ms: Mutex<u64>,
+    /// Answers of the check; without any there is no check.
+    pub(crate) checks: Mutex<Option<CheckAnswers>>,
+    /// Changes that the check saw.
+    pub(crate) checked: Mutex<Vec<PendingChange>>,
+    /// The files of the workspace.
+    pub(crate) files: Mutex<Files>,
+    /// Captured trees.
+    trees: Mutex<Vec<Files>>,
+    /// Rules that were kept.
+    pub(crate) kept: Mutex<Vec<(Persist, PathBuf, String)>>,
+    /// The layers above the sessions.
+    pub(crate) policy: Mutex<policy::Policy>,
+    /// Whether files are captured.
+    pub(crate) has_checkpoints: std::sync::atomic::AtomicBool,
+}
+
+impl Around {
+    /// Lets the hooks of a moment answer.
+    pub(crate) fn hook(&self, moment: Moment, answer: HookAnswer) {
+        self.hooks.lock().unwrap().entry(moment).or_default().push_back(answer);
+    }
+
+    /// Lets the check answer.
+    pub(crate) fn check(&self, answer: Result<Vec<Finding>, Fault>) {
+        self.checks.lock().unwrap().get_or_insert_default().push_back(answer);
+    }
+
+    /// Returns what hooks of a moment were told.
+    pub(crate) fn told_of(&self, moment: Moment) -> Vec<Happening> {
+        let told = self.told.lock().unwrap();
+        told.iter().filter(|it| it.moment() == moment).cloned().collect()
+    }
+}
+
+/// Makes a vote with a reason.
+pub(crate) fn vote(vote: HookVote, reason: &str) -> HookAnswer {
+    HookAnswer { vote: Some(vote), reason: Some(reason.to_owned()), ..HookAnswer::default() }
+}
+
+/// Makes a finding.
+pub(crate) fn finding(message: &str, blocking: bool) -> Finding {
+    Finding {
+        rule_id: "secret".to_owned(),
+        severity: "error".to_owned(),
+        message: message.to_owned(),
+        path: None,
+        line: None,
+        blocking,
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeHooks(pub(crate) Arc<Around>);
+
+#[async_trait]
+impl Hooks for FakeHooks {
+    fn wants(&self, moment: Moment, _: &str) -> bool {
+        self.0.hooks.lock().unwrap().contains_key(&moment)
+    }
+
+    async fn tell(&self, happening: &Happening, _: HookPlace<'_>) -> HookAnswer {
+        self.0.told.lock().unwrap().push(happening.clone());
+        let takes = *self.0.hook_ms.lock().unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(takes)).await;
+        let mut hooks = self.0.hooks.lock().unwrap();
+        let answers = hooks.get_mut(&happening.moment()).expect("it is wanted");
+        match answers.len() {
+            0 | 1 => answers.front().cloned().unwrap_or_default(),
+            _ => answers.pop_front().unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeChecks(pub(crate) Arc<Around>);
+
+#[async_trait]
+impl Checks for FakeChecks {
+    async fn examine(
+        &self,
+        change: &PendingChange,
+        _: &dyn Workspace,
+    ) -> Result<Vec<Finding>, Fault> {
+        self.0.checked.lock().unwrap().push(change.clone());
+        let mut answers = self.0.checks.lock().unwrap();
+        answers.as_mut().and_then(VecDeque::pop_front).unwrap_or(Ok(Vec::new()))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeBook(pub(crate) Arc<Around>);
+
+#[async_trait]
+impl RuleBook for FakeBook {
+    async fn keep(&self, level: Persist, root: &Path, rule: &str) -> Result<(), Fault> {
+        self.0.kept.lock().unwrap().push((level, root.to_owned(), rule.to_owned()));
+        Ok(())
+    }
+}
+
+/// Captures the test's files.
+#[derive(Debug)]
+pub(crate) struct FakeCheckpoints(pub(crate) Arc<Around>);
+
+impl FakeCheckpoints {
+    fn tree(&self, id: &TreeId) -> Result<Files, CheckpointError> {
+        let trees = self.0.trees.lock().unwrap();
+        let index: usize = id.as_str().parse().unwrap_or(usize::MAX);
+        trees.get(index).cloned().ok_or_else(|| CheckpointError::Gone(id.clone()))
+    }
+}
+
+fn differing(from: &Files, to: &Files) -> Vec<PathChange> {
+    let paths: std::collections::BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+    let differs = paths.into_iter().filter(|path| from.get(*path) != to.get(*path));
+    let change = |path: &String| PathChange {
+        path: path.clone(),
+        kind: match (from.get(path), to.get(path)) {
+            (None, _) => ChangeKind::Added,
+            (_, None) => ChangeKind::Removed,
+            _ => ChangeKind::Modified,
+        },
+        is_restorable: true,
+    };
+    differs.map(change).collect()
+}
+
+#[async_trait]
+impl Checkpoints for FakeCheckpoints {
+    async fn capture(&self, _: &SessionId, _: &[PathBuf]) -> Result<Captured, CheckpointError> {
+        let files = self.0.files.lock().unwrap().clone();
+        let mut trees = self.0.trees.lock().unwrap();
+        let known = trees.iter().position(|tree| *tree == files);
+        let index = known.unwrap_or(trees.len());
+        let count = files.len() as u64;
+        if known.is_none() {
+            trees.push(files);
+        }
+        let tree = TreeId::new(index.to_string());
+        Ok(Captured { tree, files: count, left_out: Vec::new() })
+    }
+
+    async fn changes(
+        &self,
+        _: &SessionId,
+        from: &TreeId,
+        to: &TreeId,
+    ) -> Result<Vec<PathChange>, CheckpointError> {
+        Ok(differing(&self.tree(from)?, &self.tree(to)?))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<Restored, CheckpointError> {
+        let mut restored = Restored::default();
+        let mut files = self.0.files.lock().unwrap();
+        for set in &restore.sets {
+            let before = self.tree(&set.before)?;
+            let after = match &set.after {
+                Some(after) => self.tree(after)?,
+                None => files.clone(),
+            };
+            for change in differing(&before, &after) {
+                let is_as_left = files.get(&change.path) == after.get(&change.path);
+                let may = restore.is_forced || (is_as_left && set.after.is_some());
+                if !may {
+                    let why = "changed since the turn left it".to_owned();
+                    restored.kept.push(Kept { path: change.path, why });
+                    continue;
+                }
+                if !restore.is_dry {
+                    match before.get(&change.path) {
+                        Some(text) => files.insert(change.path.clone(), text.clone()),
+                        None => files.remove(&change.path),
+                    };
+                }
+                restored.changed.push(change);
+            }
+        }
+        Ok(restored)
+    }
+
+    async fn adopt(&self, _: &SessionId, _: &SessionId) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+
+    async fn forget(&self, _: &SessionId) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+}
