@@ -127,6 +127,10 @@ async fn assemble(place: &Place) -> Result<Narthex> {
         agent_command: Vec::new(),
         user_home: None,
         hidden_env: Vec::new(),
+        hooks: Vec::new(),
+        checks: Vec::new(),
+        has_checkpoints: false,
+        rule_book: None,
     })
     .await
     .context("open the home")

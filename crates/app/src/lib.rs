@@ -10,6 +10,7 @@ mod environment;
 mod logging;
 mod machine;
 mod model_choice;
+mod policy;
 mod schema;
 mod settings;
 mod start;

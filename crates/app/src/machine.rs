@@ -1,18 +1,19 @@
 //! What the door asks of the program, answered.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use door_cli::{
     Check, DemoProject, Failure, Globals, House, Machine, Need, SchemaName, Setting, SettingsFile,
 };
-use driver_api::{Clock, SystemClock};
+use driver_api::{Clock, RuleBook, SystemClock};
 use protocol::{Mode, Timestamp};
-use runtime_api::{AgentSettings, Limits};
+use runtime_api::AgentSettings;
 use stdx::Secret;
 
 use crate::environment::Environment;
 use crate::settings::{self, Places, Project, Settings, Want};
-use crate::{checks, demo, logging, model_choice, schema};
+use crate::{checks, demo, logging, model_choice, policy, schema};
 
 /// The program around the door.
 #[derive(Debug)]
@@ -25,22 +26,32 @@ impl Program {
         Self { environment }
     }
 
-    fn want<'a>(&'a self, globals: &'a Globals) -> Want<'a> {
+    pub(crate) fn want<'a>(&'a self, globals: &'a Globals) -> Want<'a> {
         Want { globals, environment: &self.environment }
+    }
+
+    /// Returns a path of the command line as the system finds it.
+    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+        self.environment.cwd.join(path)
     }
 }
 
 impl Machine for Program {
     async fn open(&self, globals: &Globals, need: Need) -> Result<House, Failure> {
         let want = self.want(globals);
-        let settings = match need {
+        let mut settings = match need {
             Need::Archive => Settings::load_what_is_right(want)?,
             Need::NewSession | Need::StoredSessions | Need::Demo => Settings::load(want)?,
         };
         if let Some(level) = settings.log_level.value {
             logging::start(&settings.places.home, level)?;
         }
+        // What is only looked at needs no policy.
+        if need != Need::Archive {
+            policy::ensure(&mut settings).await?;
+        }
         let mut notices = settings.notices.clone();
+        let untrusted = settings.untrusted.clone();
         let model = match need {
             Need::NewSession => {
                 let choice = model_choice::choose(&settings).await?;
@@ -60,7 +71,18 @@ impl Machine for Program {
             .map_err(|error| Failure::failed(error.to_string()))?;
         notices.extend(built.notices().iter().cloned());
         let handle = built.handle();
-        Ok(House { handle, cwd, model, asked_model, mode, key_hints, agent, home, notices })
+        Ok(House {
+            handle,
+            cwd,
+            model,
+            asked_model,
+            mode,
+            key_hints,
+            agent,
+            home,
+            notices,
+            untrusted,
+        })
     }
 
     fn settings(&self, globals: &Globals) -> Result<(Vec<Setting>, Vec<String>), Failure> {
@@ -157,20 +179,12 @@ fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failur
         }
         roots.push(text(&real)?);
     }
-    Ok(AgentSettings {
-        append_system_prompt: settings.append_system_prompt.value.clone(),
-        allow: globals.allow.clone(),
-        deny: globals.deny.clone(),
-        roots,
-        limits: Limits {
-            max_turns: settings.max_turns.value,
-            retry_budget_ms: settings.retry_budget_ms.value,
-        },
-        is_attended: false,
-    })
+    Ok(AgentSettings { roots, ..settings::agent(settings, globals) })
 }
 
 fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Options {
+    let rule_book: Option<Arc<dyn RuleBook>> =
+        Some(Arc::new(settings::KeptRules::new(&settings.places.home)));
     narthex::Options {
         home: settings.places.home,
         store: settings.store.value,
@@ -182,5 +196,9 @@ fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Op
         agent_command: settings.agent_command.value.into_iter().map(Into::into).collect(),
         user_home: settings.places.user_home,
         hidden_env: settings.hidden_env,
+        hooks: settings.hook_sets.hooks,
+        checks: settings.hook_sets.checks,
+        has_checkpoints: settings.bounds.is_checkpointing(),
+        rule_book,
     }
 }

@@ -3,10 +3,14 @@
 //! Strongest first: managed settings (only tighten) · flags · environment · the project's file
 //! (one that is not trusted only denies) · the user's file · the machine's file · built in.
 
+mod bounds;
 mod document;
 mod edit;
+mod hook_sets;
+mod kept_rules;
 mod keys;
 mod mistake;
+mod offer;
 mod origin;
 mod permissions;
 mod places;
@@ -16,17 +20,22 @@ mod show;
 
 use std::path::PathBuf;
 
-use door_cli::{Failure, Globals};
-use narthex::{LayerName, Policy, Provider};
+use door_cli::{Failure, Globals, UntrustedProject};
+use governance::Managed;
+use narthex::{HookOrigin, HookSet, Layer, LayerName, Policy, Provider};
 use protocol::Mode;
 
 use crate::environment::Environment;
+use crate::policy::Remote;
 
+pub(crate) use bounds::{Bounds, agent};
 pub(crate) use document::{Document, Level};
 pub(crate) use edit::set;
+pub(crate) use hook_sets::HookSets;
+pub(crate) use kept_rules::KeptRules;
 pub use origin::{Origin, Sourced};
 pub(crate) use places::Places;
-pub(crate) use project::{Project, trust};
+pub(crate) use project::{Project, trust, write_private};
 pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys, shown_url};
 pub(crate) use show::list;
 
@@ -95,8 +104,20 @@ pub struct Settings {
     pub hidden_env: Vec<String>,
     /// The project's file, where one counts.
     pub(crate) project: Option<PathBuf>,
-    /// The rules of managed, system, user and project files.
+    /// The rules of managed settings, of the remote policy, and of system, user and project files.
     pub policy: Policy,
+    /// The managed settings, where there are any.
+    pub managed: Option<Managed>,
+    /// The remote policy, where the managed settings name one.
+    pub(crate) remote: Option<Remote>,
+    /// What bounds a turn.
+    pub(crate) bounds: Bounds,
+    /// Hooks and checks.
+    pub(crate) hook_sets: HookSets,
+    /// Private addresses that may be reached.
+    pub(crate) network_allow: Vec<String>,
+    /// What a project's files would change if they were trusted.
+    pub(crate) untrusted: Option<UntrustedProject>,
     /// What a person should know, one sentence each.
     pub notices: Vec<String>,
 }
@@ -171,23 +192,32 @@ impl Settings {
         let from_files = [(&system, &system_file), (&user, &user_file)];
         for (document, origin) in from_files {
             settings.take_document(document, origin);
+            reading.take(settings.take_hooks(document, origin))?;
         }
         if let Some(project) = &project {
             settings.take_project(project);
         }
         reading.take(settings.take_environment(want.environment))?;
         settings.take_flags(want.globals);
+        let trust_flag = want.globals.trust_project;
+        reading.take(settings.take_project_hooks(project.as_ref(), trust_flag))?;
         settings.policy = reading.take(permissions::policy(from_files, project.as_ref()))?;
+        let kept = KeptRules::new(&settings.places.home);
+        for (layer, _) in reading.take(kept.layers(&settings.places.cwd))? {
+            settings.policy = settings.policy.tighten(layer);
+        }
         if let Some(path) = settings.places.managed.clone() {
             reading.take(settings.take_managed(&path))?;
         }
+        settings.notices.extend(permissions::unknown_tools(&settings.policy));
         let keys = reading.take(kept_keys(&settings.places.home))?;
         let known = providers::resolve(from_files, &keys, want.environment);
         settings.providers = reading.take(known)?;
         settings.hidden_env = providers::key_variables(from_files);
         settings.project = project.map(|project| project.path);
-        reading.take(permissions::check("--allow", &want.globals.allow))?;
-        reading.take(permissions::check("--deny", &want.globals.deny))?;
+        for (flag, texts) in [("--allow", &want.globals.allow), ("--deny", &want.globals.deny)] {
+            settings.notices.extend(reading.take(permissions::check(flag, texts))?);
+        }
         Ok(settings)
     }
 
@@ -228,6 +258,12 @@ impl Settings {
             hidden_env: Vec::new(),
             project: None,
             policy: Policy::default(),
+            managed: None,
+            remote: None,
+            bounds: Bounds::default(),
+            hook_sets: HookSets::default(),
+            network_allow: Vec::new(),
+            untrusted: None,
             notices: Vec::new(),
             places,
         }
@@ -241,6 +277,17 @@ impl Settings {
         self.retry_budget_ms.take(document.retry.budget_ms, origin);
         self.log_level.take_some(document.log.level.as_ref(), origin);
         self.agent_command.take(document.agent_command.clone(), origin);
+        self.bounds.take_document(document, origin);
+        self.network_allow.extend(document.network.allow.iter().cloned());
+    }
+
+    fn take_hooks(&mut self, document: &Document, origin: &Origin) -> Result<(), Failure> {
+        let Origin::File(layer, path) = origin else { return Ok(()) };
+        let layer = match layer {
+            LayerName::System => HookOrigin::System,
+            _ => HookOrigin::User,
+        };
+        self.hook_sets.take(layer, &document.hooks, &document.checks, path)
     }
 
     /// Takes from a project what is a project's to say. A wider mode or a higher limit than the
@@ -259,6 +306,7 @@ impl Settings {
                 "{path} is not trusted and was left out, but for its deny rules; to use it: \
                  narthex config trust"
             ));
+            self.offer(&project.path, offer::of_document(&project.document));
             return;
         }
         let document = &project.document;
@@ -272,6 +320,7 @@ impl Settings {
             )),
             mode => self.mode.take(mode, &origin),
         }
+        self.bounds.take_project(document, &origin);
         let max_turns = document.max_turns.map(std::num::NonZeroU32::get);
         self.max_turns.take(max_turns.filter(|count| *count < self.max_turns.value), &origin);
         let foreign = [
@@ -279,6 +328,9 @@ impl Settings {
             ("agent_command", document.agent_command.is_some()),
             ("log", document.log.level.is_some()),
             ("retry", document.retry.budget_ms.is_some()),
+            ("network", !document.network.allow.is_empty()),
+            ("checkpoints", document.checkpoints.enabled.is_some()),
+            ("permission_timeout_ms", document.permission_timeout_ms.is_some()),
         ];
         for (key, _) in foreign.iter().filter(|(_, is_set)| *is_set) {
             self.notices.push(format!("{path}: '{key}' is not a project's to set; left out"));
@@ -317,24 +369,48 @@ impl Settings {
         let text = globals.append_system_prompt.as_ref();
         self.append_system_prompt.take_some(text, &flag("--append-system-prompt"));
         self.max_turns.take(globals.max_turns, &flag("--max-turns"));
+        self.bounds.take_flags(globals);
         let level = globals.log_level.map(Level::from);
         self.log_level.take_some(level.as_ref(), &flag("--log-level"));
     }
 
-    /// Applies managed settings. A mode that nobody asked for out loud gives way to a locked one;
-    /// one that a flag or variable asked for is refused by the runtime, so that nobody works in
-    /// another mode than they think.
+    /// Applies managed settings, and the remote policy that is kept where they name one.
     fn take_managed(&mut self, path: &std::path::Path) -> Result<(), Failure> {
-        let layer = permissions::managed(path)?;
+        let managed = permissions::managed(path)?;
+        self.govern(managed.layer.clone(), &Origin::File(LayerName::Managed, path.to_owned()));
+        if let Some(hooks) = &managed.hooks {
+            let hooks = HookSet::from_value(hooks)
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+            let checks = document::ChecksTable::default();
+            self.hook_sets.take(HookOrigin::Managed, &hooks, &checks, path)?;
+        }
+        if let Some(terms) = &managed.remote {
+            let remote = Remote::kept(terms, &self.places.home, &self.policy);
+            self.notices.extend(remote.notice());
+            if let Some(accepted) = &remote.in_force {
+                self.govern(accepted.layer.clone(), &remote.origin());
+            }
+            self.remote = Some(remote);
+        }
+        self.managed = Some(managed);
+        Ok(())
+    }
+
+    /// Adds a governing layer. A mode that nobody asked for out loud gives way to a locked one;
+    /// one that a flag or variable asked for is refused by the runtime, so that nobody works in
+    /// another mode than they think. A layer that came from outside never makes the mode wider:
+    /// then the person has to choose.
+    pub(crate) fn govern(&mut self, layer: Layer, origin: &Origin) {
         let is_spoken = matches!(self.mode.origin, Origin::Flag(_) | Origin::Variable(_));
-        let origin = Origin::File(LayerName::Managed, path.to_owned());
         let is_too_wide = layer.disable_full_auto && self.mode.value == Mode::FullAuto;
+        let is_local = layer.name == LayerName::Managed;
         match layer.locked_mode {
-            Some(locked) if !is_spoken => self.mode.take(Some(locked), &origin),
-            None if is_too_wide && !is_spoken => self.mode.take(Some(Mode::Ask), &origin),
+            Some(locked) if !is_spoken && (is_local || locked < self.mode.value) => {
+                self.mode.take(Some(locked), origin);
+            }
+            None if is_too_wide && !is_spoken => self.mode.take(Some(Mode::Ask), origin),
             _ => {}
         }
         self.policy = self.policy.tighten(layer);
-        Ok(())
     }
 }

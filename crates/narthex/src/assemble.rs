@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use driver_api::{SystemClock, SystemIds};
+use driver_api::{Checkpoints, Checks, Hooks, NoHooks, SystemClock, SystemIds};
 use runtime_api::Handle;
 
+use crate::all_checks::AllChecks;
 use crate::folders::Folders;
 use crate::options::Options;
 use crate::workspaces::HostWorkspaces;
@@ -36,6 +37,9 @@ pub enum Error {
         /// Why.
         source: driver_api::StoreError,
     },
+    /// A hook cannot be set up.
+    #[error(transparent)]
+    Hooks(#[from] hooks::HookSetError),
     /// The models cannot be built, for example of a scenario that cannot be read.
     #[error(transparent)]
     Models(#[from] model::Error),
@@ -69,7 +73,9 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
     };
     let store =
         store::sqlite::open(wanted).await.map_err(|source| Error::Store { path, source })?;
-    let notices = store.notices().to_vec();
+    let mut notices = store.notices().to_vec();
+    let (hooks, doubts) = hooks_of(options.hooks)?;
+    notices.extend(doubts);
     let providers = options.providers;
     let models = model::build(model::Options { providers, scenario: options.scenario })?;
     let agent = sandbox::Agent::new(sandbox::AgentOptions { command: options.agent_command });
@@ -85,7 +91,31 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         default_mode: options.mode,
         spill: folders.spill,
         user_home: options.user_home,
+        hooks,
+        checks: checks_of(options.checks),
+        checkpoints: options.has_checkpoints.then(|| {
+            let kept = checkpoint::Options::new(folders.checkpoints);
+            Arc::new(checkpoint::Keeper::open(kept)) as Arc<dyn Checkpoints>
+        }),
+        rule_book: options.rule_book,
         idle_ms: None,
     };
     Ok(Narthex { handle: runtime.start(), notices })
+}
+
+/// Makes the hooks, and says what is probably not meant.
+fn hooks_of(
+    sets: Vec<(hooks::Origin, hooks::HookSet)>,
+) -> Result<(Arc<dyn Hooks>, Vec<String>), Error> {
+    if sets.is_empty() {
+        return Ok((Arc::new(NoHooks), Vec::new()));
+    }
+    let hooks = hooks::CommandHooks::new(sets)?;
+    let doubts = hooks.doubts().to_vec();
+    Ok((Arc::new(hooks), doubts))
+}
+
+/// Makes one check of all.
+fn checks_of(checks: Vec<hooks::CommandChecks>) -> Option<Arc<dyn Checks>> {
+    (!checks.is_empty()).then(|| Arc::new(AllChecks(checks)) as Arc<dyn Checks>)
 }

@@ -13,6 +13,8 @@ pub(crate) struct Folders {
     pub(crate) run: PathBuf,
     /// Outputs that are too long for a model, a folder per session.
     pub(crate) spill: PathBuf,
+    /// Captured files.
+    pub(crate) checkpoints: PathBuf,
 }
 
 impl Folders {
@@ -23,6 +25,7 @@ impl Folders {
         // The spill folder's name is judged by its real path.
         let home = home.canonicalize()?;
         let beneath = |name: &str| home.join(name);
-        Ok(Self { blobs: beneath("blobs"), run: beneath("run"), spill: beneath("spill") })
+        let (blobs, run, spill) = (beneath("blobs"), beneath("run"), beneath("spill"));
+        Ok(Self { blobs, run, spill, checkpoints: beneath("checkpoints") })
     }
 }

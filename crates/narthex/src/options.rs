@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use driver_api::RuleBook;
+use hooks::{CommandChecks, HookSet, Origin as HookOrigin};
 use model::Provider;
 use policy::Policy;
 use protocol::Mode;
@@ -31,4 +34,12 @@ pub struct Options {
     /// Variables that commands never see, beside those whose names say that they are secret: the
     /// ones that hold the keys of model servers.
     pub hidden_env: Vec<String>,
+    /// Hooks of every layer.
+    pub hooks: Vec<(HookOrigin, HookSet)>,
+    /// Checks; every one of them examines each pending change.
+    pub checks: Vec<CommandChecks>,
+    /// Whether files are captured before they change, so that it can be undone.
+    pub has_checkpoints: bool,
+    /// Where rules are kept beyond a session; without, none are.
+    pub rule_book: Option<Arc<dyn RuleBook>>,
 }

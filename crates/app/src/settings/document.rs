@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use door_cli::Failure;
+use narthex::HookSet;
 use protocol::{Mode, Wire};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -40,6 +41,109 @@ pub(crate) struct Document {
     pub(crate) retry: Retry,
     /// The log file.
     pub(crate) log: Log,
+    /// What may be spent.
+    pub(crate) budget: BudgetTable,
+    /// When conversations are summarised.
+    pub(crate) compaction: CompactionTable,
+    /// Whether files are captured before they change, so that it can be undone.
+    pub(crate) checkpoints: CheckpointsTable,
+    /// After how many milliseconds an unanswered question is decided against; 0 means never.
+    #[serde(alias = "permissionTimeoutMs")]
+    pub(crate) permission_timeout_ms: Option<u64>,
+    /// Commands that are told of moments, by moment.
+    pub(crate) hooks: HookSet,
+    /// A command that examines pending changes.
+    pub(crate) checks: ChecksTable,
+    /// Which addresses programs of the runtime may reach.
+    pub(crate) network: NetworkTable,
+}
+
+/// What may be spent. Nothing is limited where nothing is said; a project can only lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetTable {
+    /// US dollars of one turn.
+    #[serde(alias = "turnUsd", deserialize_with = "dollars")]
+    #[schemars(range(min = 0.0))]
+    pub(crate) turn_usd: Option<f64>,
+    /// Tokens of one turn: read, caches included, and written.
+    #[serde(alias = "turnTokens")]
+    pub(crate) turn_tokens: Option<u64>,
+    /// How long a turn may take, in milliseconds, waiting for people not counted.
+    #[serde(alias = "turnMs")]
+    pub(crate) turn_ms: Option<u64>,
+    /// US dollars of one session.
+    #[serde(alias = "sessionUsd", deserialize_with = "dollars")]
+    #[schemars(range(min = 0.0))]
+    pub(crate) session_usd: Option<f64>,
+    /// Tokens of one session.
+    #[serde(alias = "sessionTokens")]
+    pub(crate) session_tokens: Option<u64>,
+    /// US dollars of all sessions of the store, from midnight UTC on.
+    #[serde(alias = "dayUsd", deserialize_with = "dollars")]
+    #[schemars(range(min = 0.0))]
+    pub(crate) day_usd: Option<f64>,
+    /// Tokens of all sessions of the store, from midnight UTC on.
+    #[serde(alias = "dayTokens")]
+    pub(crate) day_tokens: Option<u64>,
+}
+
+fn dollars<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(from)? {
+        Some(usd) if !usd.is_finite() || usd < 0.0 => Err(serde::de::Error::custom(format!(
+            "{usd} is no amount of dollars: expected 0 or more"
+        ))),
+        usd => Ok(usd),
+    }
+}
+
+/// When conversations are summarised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CompactionTable {
+    /// Whether by itself; on where nothing is said.
+    pub(crate) auto: Option<bool>,
+    /// At which share of the model's window, in percent.
+    #[serde(alias = "atPercent", deserialize_with = "percent")]
+    #[schemars(range(min = 20, max = 95))]
+    pub(crate) at_percent: Option<u8>,
+}
+
+fn percent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    match Option::<u8>::deserialize(from)? {
+        Some(percent) if !(20..=95).contains(&percent) => {
+            Err(serde::de::Error::custom(format!("{percent} is too low or too high: 20 to 95")))
+        }
+        percent => Ok(percent),
+    }
+}
+
+/// Files as they were before a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CheckpointsTable {
+    /// Whether they are captured; on where nothing is said.
+    pub(crate) enabled: Option<bool>,
+}
+
+/// A command that examines pending changes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ChecksTable {
+    /// The program and its arguments.
+    pub(crate) command: Option<Vec<String>>,
+    /// How long it may take, in milliseconds; 60,000 where nothing is said.
+    #[serde(alias = "timeoutMs")]
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+/// Which addresses programs of the runtime may reach.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NetworkTable {
+    /// Hosts and networks that may be reached although they are private, for example
+    /// `10.0.0.0/8`, `intranet.example` or `localhost:8080`. Not in a project's file.
+    pub(crate) allow: Vec<String>,
 }
 
 /// Rules of the form `tool` or `tool(pattern)`.

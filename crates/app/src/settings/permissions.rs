@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use door_cli::Failure;
+use governance::Managed;
 use narthex::{Layer, LayerName, Policy, Rule};
 
 use super::document::{Document, Permissions, read_text, unreadable};
@@ -71,14 +72,36 @@ fn parse(texts: &[String]) -> Result<Vec<Rule>, String> {
     texts.iter().map(|text| text.parse::<Rule>().map_err(|error| error.to_string())).collect()
 }
 
-/// Checks the rules of a flag before anything is started.
-pub(super) fn check(flag: &str, texts: &[String]) -> Result<(), Failure> {
-    parse(texts).map(drop).map_err(|problem| Failure::usage(format!("{flag}: {problem}")))
+/// Checks the rules of a flag before anything is started, and tells of those that never apply.
+pub(super) fn check(flag: &str, texts: &[String]) -> Result<Vec<String>, Failure> {
+    let rules = parse(texts).map_err(|problem| Failure::usage(format!("{flag}: {problem}")))?;
+    let told = rules.iter().filter_map(|rule| {
+        let unknown = rule.unknown_tool()?;
+        Some(format!("{flag} '{rule}' never applies: {unknown}"))
+    });
+    Ok(told.collect())
+}
+
+/// Tells of rules whose tool does not exist: such a rule is right in form and never applies, which
+/// is seldom what was meant.
+pub(super) fn unknown_tools(policy: &Policy) -> Vec<String> {
+    let lists = |layer: &'_ Layer| {
+        let lists = [("deny", &layer.deny), ("ask", &layer.ask), ("allow", &layer.allow)];
+        let name = layer.name;
+        let told = lists.into_iter().flat_map(move |(list, rules)| {
+            rules.iter().filter_map(move |rule| {
+                let unknown = rule.unknown_tool()?;
+                Some(format!("the {list} rule '{rule}' of the {name} never applies: {unknown}"))
+            })
+        });
+        told.collect::<Vec<_>>()
+    };
+    policy.layers().flat_map(lists).collect()
 }
 
 /// Reads managed settings. What cannot be read governs nothing, so it stops the program.
-pub(super) fn managed(path: &Path) -> Result<Layer, Failure> {
+pub(super) fn managed(path: &Path) -> Result<Managed, Failure> {
     let text = read_text(path).map_err(|error| unreadable(path, &error))?;
-    Layer::from_managed_json(&text)
+    Managed::parse(&text)
         .map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))
 }

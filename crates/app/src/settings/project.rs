@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::Places;
 use super::document::{Document, read_text, unreadable};
+use super::hook_sets::HooksFile;
 use super::permissions;
 
 /// A project's file.
@@ -44,11 +45,11 @@ impl Project {
     /// When the file is trusted and wrong. One that is not trusted may be a stranger's, whose
     /// mistakes must not stop anybody: what is wrong with it is told in the value.
     pub(crate) fn find(places: &Places, is_trusted: bool) -> Result<Option<Self>, Failure> {
-        let Some(path) = locate(places, &places.cwd) else { return Ok(None) };
+        let Some(path) = locate(places, &places.cwd, FILE) else { return Ok(None) };
         let text = read_text(&path).map_err(|error| unreadable(&path, &error));
         let is_trusted = is_trusted
             || match &text {
-                Ok(text) => read_trusted(places)?.files.get(&path) == Some(&hash(text)),
+                Ok(text) => self::is_trusted(places, &path, text)?,
                 Err(_) => false,
             };
         let read = text.and_then(|text| Document::parse(&text, &path));
@@ -70,11 +71,18 @@ impl Project {
     }
 }
 
-fn locate(places: &Places, from: &Path) -> Option<PathBuf> {
+/// A project's settings, beneath its folder.
+const FILE: &str = ".narthex/config.toml";
+
+/// Finds a project's file of that name from a folder upwards, up to the top of its repository.
+pub(super) fn locate(places: &Places, from: &Path, name: &str) -> Option<PathBuf> {
     for folder in from.ancestors() {
-        let path = folder.join(".narthex/config.toml");
+        let path = folder.join(name);
         // The user's own file may lie above a project; it is no project's.
-        if path.is_file() && !same(&path, &places.user) && !same(folder, &user_home(places)) {
+        let is_users = same(&path, &places.user)
+            || same(folder, &user_home(places))
+            || path.parent().is_some_and(|parent| same(parent, &places.home));
+        if path.is_file() && !is_users {
             return path.canonicalize().ok();
         }
         if folder.join(".git").exists() {
@@ -114,7 +122,12 @@ fn read_trusted(places: &Places) -> Result<Trusted, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-/// Trusts the file of a folder as it is now, and returns the file.
+/// Tells whether somebody trusted a file as it is.
+pub(super) fn is_trusted(places: &Places, path: &Path, text: &str) -> Result<bool, Failure> {
+    Ok(read_trusted(places)?.files.get(path) == Some(&hash(text)))
+}
+
+/// Trusts the files of a folder as they are now, settings and hooks, and returns the first.
 pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let folder = match folder {
         Some(folder) => places.launched_in.join(folder),
@@ -123,22 +136,30 @@ pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<PathBuf, F
     let folder = folder
         .canonicalize()
         .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
-    let Some(path) = locate(places, &folder) else {
+    let mut found = Vec::new();
+    if let Some(path) = locate(places, &folder, FILE) {
+        let text = read_text(&path).map_err(|error| unreadable(&path, &error))?;
+        Document::parse(&text, &path)?;
+        found.push((path, text));
+    }
+    if let Some(file) = HooksFile::find(places, &folder)? {
+        file.read()?;
+        found.push((file.path, file.text));
+    }
+    let Some((first, _)) = found.first().cloned() else {
         let text = format!("{} has no .narthex/config.toml to trust", folder.display());
         return Err(Failure::usage(text));
     };
-    let text = read_text(&path).map_err(|error| unreadable(&path, &error))?;
-    Document::parse(&text, &path)?;
     let mut trusted = read_trusted(places)?;
-    trusted.files.insert(path.clone(), hash(&text));
+    trusted.files.extend(found.iter().map(|(path, text)| (path.clone(), hash(text))));
     let json = serde_json::to_string_pretty(&trusted)
         .map_err(|error| Failure::failed(format!("write trust: {error}")))?;
     write_private(&trust_file(places), &json)?;
-    Ok(path)
+    Ok(first)
 }
 
 /// Writes a file that only its owner can read, in one step.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     use std::os::unix::fs::DirBuilderExt;
     let problem =
         |error: std::io::Error| Failure::failed(format!("write {}: {error}", path.display()));

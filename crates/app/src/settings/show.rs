@@ -23,6 +23,7 @@ pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
         optional("log.level", &settings.log_level, |level| quoted(&level.as_str())),
         optional("store", &settings.store, |path| quoted(&path.display())),
     ];
+    list.extend(settings.bounds.list());
     for layer in settings.policy.layers() {
         rules(&mut list, layer, settings);
     }
@@ -51,6 +52,9 @@ fn texts(list: &[String]) -> String {
 fn rules(list: &mut Vec<Setting>, layer: &Layer, settings: &Settings) {
     let path = match layer.name {
         LayerName::Managed => settings.places.managed.clone().unwrap_or_default(),
+        LayerName::Remote | LayerName::Pushed => {
+            settings.remote.as_ref().map(|remote| remote.file().to_owned()).unwrap_or_default()
+        }
         LayerName::System => settings.places.system.clone(),
         LayerName::User => settings.places.user.clone(),
         LayerName::Project | LayerName::Session | LayerName::Flags => {

@@ -8,6 +8,7 @@
 )]
 
 mod crash;
+mod policy;
 mod processes;
 mod program;
 mod settings;

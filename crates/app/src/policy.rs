@@ -1,0 +1,73 @@
+//! What the door asks about policies, answered.
+
+mod bundles;
+mod call;
+mod remote;
+mod report;
+
+use std::path::Path;
+
+use door_cli::{
+    ExplainedCall, Failure, Globals, NewKey, PolicyInForce, PolicyMachine, SignedBundle,
+    VerifiedBundle,
+};
+use narthex::{Layer, LayerName, Policy};
+
+pub(crate) use remote::{Remote, ensure};
+
+use crate::machine::Program;
+use crate::settings::Settings;
+
+impl PolicyMachine for Program {
+    async fn explain(&self, globals: &Globals, call: &str) -> Result<ExplainedCall, Failure> {
+        let mut settings = Settings::load(self.want(globals))?;
+        ensure(&mut settings).await?;
+        let asked = call::Asked::read(call, &settings.places, &globals.add_root)?;
+        let policy = with_flags(&settings.policy, globals)?;
+        let explanation = asked.with(|call| policy.explain(settings.mode.value, call));
+        Ok(report::explained(&settings, call, asked.notice(), &explanation))
+    }
+
+    async fn policy(&self, globals: &Globals) -> Result<PolicyInForce, Failure> {
+        let settings = Settings::load_what_is_right(self.want(globals))?;
+        let policy = with_flags(&settings.policy, globals)?;
+        Ok(report::in_force(&settings, &policy))
+    }
+
+    fn make_key(&self, _: &Globals, out: &Path) -> Result<NewKey, Failure> {
+        bundles::make_key(&self.path(out))
+    }
+
+    fn sign(
+        &self,
+        _: &Globals,
+        bundle: &Path,
+        key: &Path,
+        out: Option<&Path>,
+    ) -> Result<SignedBundle, Failure> {
+        let path = |path: &Path| self.path(path);
+        bundles::sign(&path(bundle), &path(key), out.map(path).as_deref())
+    }
+
+    fn verify(
+        &self,
+        globals: &Globals,
+        file: &Path,
+        keys: &[String],
+    ) -> Result<VerifiedBundle, Failure> {
+        let settings = Settings::load_what_is_right(self.want(globals))?;
+        bundles::verify(&settings, &self.path(file), keys)
+    }
+}
+
+/// Adds the rules of the flags, as the runtime does for a session.
+fn with_flags(policy: &Policy, globals: &Globals) -> Result<Policy, Failure> {
+    let rules = |flag: &str, texts: &[String]| {
+        narthex::Rule::parse_all(texts).map_err(|error| Failure::usage(format!("{flag}: {error}")))
+    };
+    let (allow, deny) = (rules("--allow", &globals.allow)?, rules("--deny", &globals.deny)?);
+    if allow.is_empty() && deny.is_empty() {
+        return Ok(policy.clone());
+    }
+    Ok(policy.tighten(Layer { allow, deny, ..Layer::new(LayerName::Flags) }))
+}
