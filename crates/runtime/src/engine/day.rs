@@ -1,16 +1,18 @@
 //! What all sessions of a store have spent today.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use driver_api::{Store, StoreError};
-use protocol::{EventBody, EventKind, Seq, SessionId, Timestamp};
+use protocol::{EventBody, Seq, SessionId, Timestamp};
 use runtime_api::Allowance;
 
 use super::purse::{Amount, Purse};
+use super::stored;
 
-/// How many rows are read at a time.
-const PAGE: usize = 1_000;
+/// How late a row may come after rows of a later instant, in milliseconds: its instant is that of
+/// its making, it shows when its commit is done, and clocks of processes differ a little.
+const LATE_MS: i64 = 60_000;
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -28,10 +30,10 @@ struct Sum {
     /// Midnight UTC before the rows.
     midnight: i64,
     spent: Amount,
-    /// The instant of the last row that was read.
-    last: Timestamp,
-    /// Rows of that instant that were read.
-    read: HashSet<(SessionId, Seq)>,
+    /// The instant of the newest row that was read.
+    newest: Timestamp,
+    /// Rows of the last while that were read, with their instants.
+    read: HashMap<(SessionId, Seq), Timestamp>,
 }
 
 impl Default for Day {
@@ -56,30 +58,22 @@ impl Day {
         let midnight = now.0 - now.0.rem_euclid(DAY_MS);
         let mut sum = self.sum.lock().await;
         if sum.midnight != midnight {
-            *sum = Sum { midnight, last: Timestamp(midnight), ..Sum::default() };
+            *sum = Sum { midnight, newest: Timestamp(midnight), ..Sum::default() };
         }
-        loop {
-            // Rows of the same instant come again: ask for as many more.
-            let limit = PAGE + sum.read.len();
-            let rows = store.rows_of(EventKind::Usage, sum.last, limit).await?;
-            let is_last = rows.len() < limit;
-            for (session, row) in rows {
-                if row.at > sum.last {
-                    sum.last = row.at;
-                    sum.read.clear();
-                }
-                if !sum.read.insert((session, row.seq)) {
-                    continue;
-                }
-                if let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) {
-                    sum.spent.usd += used.cost_usd.unwrap_or_default();
-                    let tokens = used.usage.prompt_tokens() + used.usage.output_tokens;
-                    sum.spent.tokens = sum.spent.tokens.saturating_add(tokens);
-                }
+        let from = Timestamp((sum.newest.0 - LATE_MS).max(midnight));
+        for (session, row) in stored::usage_rows(store, from).await? {
+            sum.newest = sum.newest.max(row.at);
+            if sum.read.insert((session, row.seq), row.at).is_some() {
+                continue;
             }
-            if is_last {
-                return Ok(sum.spent);
+            if let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) {
+                sum.spent.usd += used.cost_usd.unwrap_or_default();
+                let tokens = used.usage.prompt_tokens() + used.usage.output_tokens;
+                sum.spent.tokens = sum.spent.tokens.saturating_add(tokens);
             }
         }
+        let oldest = sum.newest.0 - LATE_MS;
+        sum.read.retain(|_, at| at.0 >= oldest);
+        Ok(sum.spent)
     }
 }

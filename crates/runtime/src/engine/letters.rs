@@ -55,6 +55,10 @@ pub(super) async fn send(
         }
         clock.sleep(LOOK_EVERY).await;
     }
+    // It may have been taken in the last moment.
+    if is_resolved(store, session, request, &mut from).await? {
+        return Ok(());
+    }
     let message = format!(
         "the process that runs the session ({}) did not take the answer within {}",
         row.owner.map_or_else(|| "none".to_owned(), |owner| owner.to_string()),

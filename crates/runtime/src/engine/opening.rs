@@ -105,6 +105,9 @@ async fn open_owned(
     } else {
         session.resume().await.map_err(refused)?;
     }
+    if why == Why::Woken {
+        session.was_only_asleep();
+    }
     if why != Why::Woken && session.state.turn.is_none() {
         // What the files are now need not be what the cut turn left.
         session.give_up_recording();

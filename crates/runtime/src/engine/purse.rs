@@ -37,7 +37,8 @@ pub(crate) struct Short {
 #[derive(Debug)]
 pub(crate) struct Purse {
     of: &'static str,
-    parent: Option<Arc<Purse>>,
+    /// The purse above, and what may be spent of it from here.
+    parent: Option<(Arc<Purse>, Allowance)>,
     inner: Mutex<Inner>,
 }
 
@@ -52,7 +53,7 @@ impl Purse {
     /// Makes a purse of which something is spent already.
     pub(crate) fn new(
         of: &'static str,
-        parent: Option<Arc<Purse>>,
+        parent: Option<(Arc<Purse>, Allowance)>,
         allowance: Allowance,
         spent: Amount,
     ) -> Arc<Self> {
@@ -64,33 +65,48 @@ impl Purse {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets what may be spent and what is spent: the log knows better.
-    pub(crate) fn set(&self, allowance: Allowance, spent: Amount) {
-        let mut inner = self.inner();
-        (inner.allowance, inner.spent) = (allowance, spent);
+    /// Sets what is spent: the log knows better.
+    pub(crate) fn set_spent(&self, spent: Amount) {
+        self.inner().spent = spent;
     }
 
     /// Returns what can still be reserved here and above; none where nothing limits it.
     pub(crate) fn left(&self) -> (Option<f64>, Option<u64>) {
-        let own = self.inner().left();
-        let above = self.parent.as_ref().map_or((None, None), |parent| parent.left());
+        self.left_of(Allowance::default())
+    }
+
+    fn left_of(&self, narrower: Allowance) -> (Option<f64>, Option<u64>) {
+        let own = self.inner().left(narrower);
+        let above = self.parent.as_ref().map(|(parent, allowed)| parent.left_of(*allowed));
+        let above = above.unwrap_or_default();
         (smaller(own.0, above.0), smaller(own.1, above.1))
     }
 
     /// Tells whether money is limited here or above.
     pub(crate) fn limits_money(&self) -> bool {
-        self.inner().allowance.usd.is_some()
-            || self.parent.as_ref().is_some_and(|parent| parent.limits_money())
+        let is_limited = self.inner().allowance.usd.is_some();
+        let above = |(parent, allowed): &(Arc<Purse>, Allowance)| {
+            allowed.usd.is_some() || parent.limits_money()
+        };
+        is_limited || self.parent.as_ref().is_some_and(above)
     }
 
     /// Reserves an amount here and in every purse above, or in none.
     pub(crate) fn reserve(self: &Arc<Self>, amount: Amount) -> Result<Reservation, Short> {
+        self.reserve_of(amount, Allowance::default())
+    }
+
+    fn reserve_of(
+        self: &Arc<Self>,
+        amount: Amount,
+        narrower: Allowance,
+    ) -> Result<Reservation, Short> {
         let above = match &self.parent {
-            Some(parent) => Some(Box::new(parent.reserve(amount)?)),
+            Some((parent, allowed)) => Some(Box::new(parent.reserve_of(amount, *allowed)?)),
             None => None,
         };
         let mut inner = self.inner();
-        if let Some(what) = inner.shortage(amount) {
+        if let Some(what) = inner.shortage(amount, narrower) {
             return Err(Short { of: self.of, what });
         }
         inner.reserved = inner.reserved.plus(amount);
@@ -100,21 +116,31 @@ impl Purse {
 }
 
 impl Inner {
-    fn left(&self) -> (Option<f64>, Option<u64>) {
+    /// Returns the narrower of what is allowed to all and to whoever asks.
+    fn allowed(&self, narrower: Allowance) -> Allowance {
+        Allowance {
+            usd: smaller(self.allowance.usd, narrower.usd),
+            tokens: smaller(self.allowance.tokens, narrower.tokens),
+        }
+    }
+
+    fn left(&self, narrower: Allowance) -> (Option<f64>, Option<u64>) {
         let used = self.spent.plus(self.reserved);
-        let usd = self.allowance.usd.map(|limit| (limit - used.usd).max(0.0));
-        let tokens = self.allowance.tokens.map(|limit| limit.saturating_sub(used.tokens));
+        let allowed = self.allowed(narrower);
+        let usd = allowed.usd.map(|limit| (limit - used.usd).max(0.0));
+        let tokens = allowed.tokens.map(|limit| limit.saturating_sub(used.tokens));
         (usd, tokens)
     }
 
-    fn shortage(&self, amount: Amount) -> Option<String> {
+    fn shortage(&self, amount: Amount, narrower: Allowance) -> Option<String> {
         let used = self.spent.plus(self.reserved);
-        if let Some(limit) = self.allowance.usd
+        let allowed = self.allowed(narrower);
+        if let Some(limit) = allowed.usd
             && used.usd + amount.usd > limit
         {
             return Some(format!("${:.2} of ${limit:.2}", used.usd));
         }
-        if let Some(limit) = self.allowance.tokens
+        if let Some(limit) = allowed.tokens
             && used.tokens.saturating_add(amount.tokens) > limit
         {
             return Some(format!("{} of {limit} tokens", used.tokens));
@@ -180,8 +206,18 @@ mod tests {
     #[test]
     fn children_spend_what_is_left_of_their_parents() {
         let session = Purse::new("session", None, dollars(1.0), Amount::default());
-        let one = Purse::new("turn", Some(Arc::clone(&session)), dollars(5.0), Amount::default());
-        let two = Purse::new("turn", Some(Arc::clone(&session)), dollars(5.0), Amount::default());
+        let one = Purse::new(
+            "turn",
+            Some((Arc::clone(&session), Allowance::default())),
+            dollars(5.0),
+            Amount::default(),
+        );
+        let two = Purse::new(
+            "turn",
+            Some((Arc::clone(&session), Allowance::default())),
+            dollars(5.0),
+            Amount::default(),
+        );
         let first = one.reserve(amount(0.75)).unwrap();
         let short = two.reserve(amount(0.5)).unwrap_err();
         assert_eq!((short.of, short.what.as_str()), ("session", "$0.75 of $1.00"));
@@ -195,7 +231,12 @@ mod tests {
     #[test]
     fn a_refused_reservation_sets_nothing_aside() {
         let day = Purse::new("day", None, dollars(10.0), Amount::default());
-        let turn = Purse::new("turn", Some(Arc::clone(&day)), dollars(1.0), Amount::default());
+        let turn = Purse::new(
+            "turn",
+            Some((Arc::clone(&day), Allowance::default())),
+            dollars(1.0),
+            Amount::default(),
+        );
         assert_eq!(turn.reserve(amount(2.0)).unwrap_err().of, "turn");
         assert_eq!(day.left().0, Some(10.0));
     }
@@ -211,6 +252,21 @@ mod tests {
         assert_eq!(purse.left(), (None, Some(10)));
     }
 
+    #[test]
+    fn what_is_shared_is_limited_for_each_by_its_own_allowance() {
+        let day = Purse::new("day", None, Allowance::default(), amount(0.5));
+        let of = |usd| {
+            let parent = Some((Arc::clone(&day), dollars(usd)));
+            Purse::new("session", parent, Allowance::default(), Amount::default())
+        };
+        let (careful, generous) = (of(1.0), of(5.0));
+        let held = generous.reserve(amount(0.4)).unwrap();
+        assert_eq!(careful.reserve(amount(0.2)).unwrap_err().of, "day");
+        assert!(careful.limits_money());
+        drop(held);
+        careful.reserve(amount(0.2)).unwrap();
+    }
+
     proptest::proptest! {
         #[test]
         fn siblings_together_never_spend_more_than_their_parent(
@@ -221,7 +277,7 @@ mod tests {
             let children: Vec<_> = (0..4)
                 .map(|_| {
                     let own = Allowance { usd: None, tokens: Some(120) };
-                    Purse::new("turn", Some(Arc::clone(&parent)), own, Amount::default())
+                    Purse::new("turn", Some((Arc::clone(&parent), Allowance::default())), own, Amount::default())
                 })
                 .collect();
             let mut spent = [0_u64; 4];

@@ -43,7 +43,7 @@ use super::calls::Seen;
 use super::mailbox::Message;
 use super::options::Services;
 use super::outbox::{Outbox, Taken};
-use super::purse::{Purse, Reservation};
+use super::purse::Reservation;
 use super::viewers::Viewers;
 use crate::kernel::{Command, Ending, State, Transcript, decide, evolve};
 use capture::Capture;
@@ -92,11 +92,11 @@ enum Outcome {
     /// A summary was written, or not.
     Summarised(Box<compact::Summarised>),
     /// The files were captured before a change.
-    Captured(Result<driver_api::Captured, driver_api::CheckpointError>),
+    Captured(CheckpointId, Result<driver_api::Captured, driver_api::CheckpointError>),
     /// Hooks and checks have looked at a call.
     Vetted(ToolCallId, Box<vet::Vetted>),
     /// Hooks were told of a moment.
-    Told(Vec<(driver_api::Moment, driver_api::HookAnswer)>),
+    Told(PromptId, Vec<(driver_api::Moment, driver_api::HookAnswer)>),
     /// What a turn left was captured.
     Recorded(CheckpointId, Option<(TreeId, u64)>),
 }
@@ -111,6 +111,8 @@ struct Asked {
     malformed: Option<String>,
     /// The real paths that it touches, once it was looked up.
     paths: Vec<String>,
+    /// What it was judged by.
+    judged: Option<(protocol::Mode, Arc<Policy>)>,
 }
 
 /// A live session.
@@ -158,20 +160,24 @@ struct Live {
     stopping_since: Option<Duration>,
     /// How a stopping turn ends; interrupted where nothing is said.
     stop_as: Option<Ending>,
-    /// The session's purse, where anything is limited.
-    purse: Option<Arc<Purse>>,
     /// What the model call under way has set aside.
     reservation: Option<Reservation>,
     /// Calls that hooks and checks are looking at.
     vetting: BTreeSet<ToolCallId>,
+    /// Calls that wait because a hook wants it so, or may: no rule and no mode answers for them.
+    held: BTreeSet<ToolCallId>,
     /// What the turn's hooks were told.
     hooks: telling::Telling,
     /// Whether hooks were told that the session is open.
     is_start_told: bool,
     /// How far the capture before the turn's first change is.
     capture: Capture,
-    /// Whether what the last turn left is being captured.
-    is_recording: bool,
+    /// The point of the turn whose leavings are being captured.
+    recording: Option<CheckpointId>,
+    /// When letters are looked for next.
+    attend_due: Option<Duration>,
+    /// The step whose repetition the model was told of.
+    repetition_told: Option<u32>,
     updated_at: Timestamp,
     /// Whether the workspace should get ready for commands.
     is_prepare_due: bool,
@@ -212,13 +218,15 @@ impl Session {
             cancel: CancellationToken::new(),
             stopping_since: None,
             stop_as: None,
-            purse: None,
             reservation: None,
             vetting: BTreeSet::new(),
+            held: BTreeSet::new(),
             hooks: telling::Telling::default(),
             is_start_told: false,
             capture: Capture::default(),
-            is_recording: false,
+            recording: None,
+            attend_due: None,
+            repetition_told: None,
             updated_at: now,
             is_prepare_due: false,
             flush_due: None,
@@ -293,12 +301,17 @@ impl Session {
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<Message>) -> Result<Ended, StoreError> {
         loop {
             self.drive().await?;
-            let is_idle =
-                self.state.turn.is_none() && self.state.queue.is_empty() && !self.live.is_recording;
+            let is_idle = self.state.turn.is_none()
+                && self.state.queue.is_empty()
+                && self.live.recording.is_none();
             let idle_ms = self.services.idle_ms();
             let clock = Arc::clone(&self.services.options.clock);
             let grace = self.stop_grace();
             let flush_in = self.flush_in();
+            if self.state.is_waiting() && self.live.attend_due.is_none() {
+                let now = self.services.options.clock.elapsed();
+                self.live.attend_due = Some(now);
+            }
             let attention_in = self.attention_in();
             let time_left = self.turn_time_left().filter(|_| grace.is_none());
             tokio::select! {

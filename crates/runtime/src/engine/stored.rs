@@ -399,30 +399,43 @@ pub(crate) async fn points(store: &dyn Store, id: &SessionId) -> Result<Vec<Poin
     Ok(points)
 }
 
-/// Returns what model calls of all sessions used since an instant.
-pub(crate) async fn spent(store: &dyn Store, since: Timestamp) -> Result<Vec<Spent>, Error> {
-    let mut spent = Vec::new();
+/// Reads the usage rows of all sessions since an instant, oldest first.
+pub(crate) async fn usage_rows(
+    store: &dyn Store,
+    since: Timestamp,
+) -> Result<Vec<(SessionId, LogRow)>, StoreError> {
+    let mut all: Vec<(SessionId, LogRow)> = Vec::new();
     let mut from = since;
     let mut read: std::collections::HashSet<(SessionId, Seq)> = std::collections::HashSet::new();
     loop {
+        // Rows of the same instant come again: ask for as many more.
         let limit = PAGE + read.len();
-        let rows = store.rows_of(EventKind::Usage, from, limit).await.map_err(refused)?;
+        let rows = store.rows_of(EventKind::Usage, from, limit).await?;
         let is_last = rows.len() < limit;
         for (session, row) in rows {
             if row.at > from {
                 from = row.at;
                 read.clear();
             }
-            if !read.insert((session.clone(), row.seq)) {
-                continue;
-            }
-            if let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) {
-                let (usage, cost_usd, model) = (used.usage, used.cost_usd, used.model);
-                spent.push(Spent { session, at: row.at, model, usage, cost_usd });
+            if read.insert((session.clone(), row.seq)) {
+                all.push((session, row));
             }
         }
         if is_last {
-            return Ok(spent);
+            return Ok(all);
         }
     }
+}
+
+/// Returns what model calls of all sessions used since an instant.
+pub(crate) async fn spent(store: &dyn Store, since: Timestamp) -> Result<Vec<Spent>, Error> {
+    let rows = usage_rows(store, since).await.map_err(refused)?;
+    let spent = rows.into_iter().filter_map(|(session, row)| {
+        let Ok(EventBody::Usage(used)) = EventBody::decode(row.kind, &row.body) else {
+            return None;
+        };
+        let (usage, cost_usd, model) = (used.usage, used.cost_usd, used.model);
+        Some(Spent { session, at: row.at, model, usage, cost_usd })
+    });
+    Ok(spent.collect())
 }

@@ -9,6 +9,7 @@ use protocol::{
     Block, CheckpointId, Effect, EventBody, RequestId, Seq, StopReason, Timestamp, ToolCallId,
 };
 
+use super::decide::GO_ON;
 use super::repeats::Repeats;
 use super::state::{
     Call, CallStage, Changes, FILES_MAX, POINTS_MAX, Point, SeenFile, State, Turn, Wait, id_hash,
@@ -75,7 +76,7 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
         EventBody::SessionClosed(_) => state.is_closed = true,
         EventBody::Compacted(compacted) => conversation_compacted(state, seq, compacted),
         EventBody::CompactionUndone(undone) => {
-            state.view.uncompacted(undone.compaction);
+            state.view.uncompacted(seq, undone.compaction);
             estimated(state, undone.after);
         }
         // These change nothing that a later decision rests on.
@@ -267,7 +268,8 @@ fn rewind(state: &mut State, seq: Seq, rewound: &Rewound) {
     let Some(at) = state.points.iter().position(|point| point.id == rewound.checkpoint_id) else {
         return;
     };
-    if rewound.scope != RewindScope::Conversation {
+    // While anything was kept there is something left to take back, by force.
+    if rewound.scope != RewindScope::Conversation && rewound.files_kept.is_empty() {
         for (index, point) in state.points.iter_mut().enumerate().skip(at) {
             if let Some(changes) = &mut point.changes
                 && (index == at || !rewound.undo)
@@ -362,12 +364,15 @@ fn request_resolved(state: &mut State, resolved: &RequestResolved) {
     if let Some(turn) = &mut state.turn {
         let is_late = resolved.by == DecidedBy::Timeout;
         turn.unanswered += u32::from(is_late && resolved.kind != InteractionKind::Permission);
-        if let Some((pause, _)) = &turn.pause
+        if let Some((pause, kind)) = turn.pause.clone()
             && pause.request == resolved.request_id
         {
             turn.pause = None;
-            turn.raises += 1;
-            turn.repeats.forgive();
+            let goes_on = resolved.answers.iter().any(|answer| answer == GO_ON);
+            match kind {
+                PauseKind::Budget => turn.raises += u32::from(goes_on),
+                PauseKind::Repetition => turn.repeats.forgive(),
+            }
         }
     }
     let Some(call) = state.waiting_call(&resolved.request_id) else { return };

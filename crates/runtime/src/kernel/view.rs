@@ -25,18 +25,23 @@ pub(crate) struct Compaction {
     pub(crate) kept: Option<Seq>,
     /// Tokens before it.
     pub(crate) before: u64,
+    /// Where it was taken back.
+    undone_at: Option<Seq>,
 }
 
 impl View {
     /// Takes a compaction.
     pub(crate) fn compacted(&mut self, at: Seq, compacted: &Compacted) {
         let Compacted { through, kept, before, .. } = *compacted;
-        self.compactions.push(Compaction { at, through, kept, before });
+        let undone_at = None;
+        self.compactions.push(Compaction { at, through, kept, before, undone_at });
     }
 
     /// Takes the newest compaction back.
-    pub(crate) fn uncompacted(&mut self, at: Seq) {
-        self.compactions.retain(|compaction| compaction.at != at);
+    pub(crate) fn uncompacted(&mut self, seq: Seq, at: Seq) {
+        for compaction in self.compactions.iter_mut().filter(|compaction| compaction.at == at) {
+            compaction.undone_at = Some(seq);
+        }
     }
 
     /// Takes a rewinding.
@@ -46,11 +51,15 @@ impl View {
         self.cuts.push((from, at));
         // What was compacted in the part that is cut was never compacted.
         self.compactions.retain(|compaction| compaction.at < from);
+        // And what was taken back there holds again.
+        for compaction in &mut self.compactions {
+            compaction.undone_at = compaction.undone_at.filter(|undone| *undone < from);
+        }
     }
 
     /// Returns the compaction that counts.
     pub(crate) fn compaction(&self) -> Option<&Compaction> {
-        self.compactions.last()
+        self.compactions.iter().rev().find(|compaction| compaction.undone_at.is_none())
     }
 
     /// Tells whether a position was rewound.

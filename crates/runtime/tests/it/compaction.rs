@@ -679,7 +679,7 @@ async fn fifty(seed: u64) {
             1 => {
                 let points = handle.points(&id).await.unwrap();
                 let at = usize::try_from(dice.below(4)).unwrap();
-                if let Some(point) = points.iter().rev().nth(at) {
+                if let Some(point) = points.iter().rev().filter(|it| !it.is_cut).nth(at) {
                     let (scope, how) = (RewindScope::Conversation, GoBack::default());
                     handle.rewind(&id, &point.id, scope, how).await.unwrap();
                 }

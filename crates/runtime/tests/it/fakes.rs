@@ -30,6 +30,9 @@ pub(crate) struct Around {
     pub(crate) checked: Mutex<Vec<PendingChange>>,
     /// The files of the workspace.
     pub(crate) files: Mutex<Files>,
+    /// How long a capture takes, in milliseconds, and how many were begun.
+    pub(crate) capture_ms: Mutex<u64>,
+    pub(crate) captures: Mutex<usize>,
     /// Captured trees.
     trees: Mutex<Vec<Files>>,
     /// Rules that were kept.
@@ -154,7 +157,10 @@ fn differing(from: &Files, to: &Files) -> Vec<PathChange> {
 #[async_trait]
 impl Checkpoints for FakeCheckpoints {
     async fn capture(&self, _: &SessionId, _: &[PathBuf]) -> Result<Captured, CheckpointError> {
+        *self.0.captures.lock().unwrap() += 1;
+        let takes = *self.0.capture_ms.lock().unwrap();
         let files = self.0.files.lock().unwrap().clone();
+        tokio::time::sleep(std::time::Duration::from_millis(takes)).await;
         let mut trees = self.0.trees.lock().unwrap();
         let known = trees.iter().position(|tree| *tree == files);
         let index = known.unwrap_or(trees.len());

@@ -124,6 +124,28 @@ async fn a_hook_that_fails_never_allows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn neither_a_rule_nor_a_mode_answers_for_a_hook_that_wants_it_asked() {
+    let world = World::default();
+    world.around.hook(Moment::PreToolUse, vote(HookVote::Ask, "a hook failed"));
+    one_call(&world);
+    let handle = world.process_in(Mode::Ask);
+    let id = session_with(&handle, attended()).await;
+    let mut viewer = watch(&handle, &id).await;
+    handle.prompt(&id, Prompt::text("go")).await.unwrap();
+    let request = loop {
+        let event = viewer.next_event().await.unwrap();
+        if let EventBody::PermissionRequest(request) = &event.body {
+            break request.request_id.clone();
+        }
+    };
+    handle.set_mode(&id, Mode::FullAuto).await.unwrap();
+    assert_eq!(handle.pending(Some(&id)).await.unwrap().len(), 1);
+    handle.answer(&id, &request, Answer::Deny { feedback: None }).await.unwrap();
+    until_done(&mut viewer).await;
+    assert_eq!(world.effect_count("a"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn changed_arguments_pass_the_gate_anew() {
     let world = World::default();
     let input = json!({"effect": "b"}).as_object().cloned();
@@ -388,4 +410,45 @@ async fn b3_the_same_call_gets_the_same_verdict_in_every_loop() {
     assert_eq!(verdicts.len(), 14);
     assert!(verdicts.iter().all(|it| *it == verdicts[0]), "{verdicts:?}");
     assert_eq!(verdicts[0].0, DeniedBy::Rule);
+}
+
+/// A stop that hangs up a hook is not taken for the end of the next turn's model call.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_a_stop_hangs_up_costs_the_next_turn_nothing() {
+    let world = World::default();
+    *world.around.hook_ms.lock().unwrap() = 3_600_000;
+    world.around.hook(Moment::PreToolUse, HookAnswer::default());
+    world.model.push(Script::Call(vec![("touch", "a")]));
+    world.model.push(Script::Say("the second"));
+    let handle = world.process();
+    let id = session(&handle).await;
+    let mut viewer = watch(&handle, &id).await;
+    handle.prompt(&id, Prompt::text("one")).await.unwrap();
+    while world.around.told.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    handle.prompt(&id, Prompt::text("two")).await.unwrap();
+    handle.interrupt(&id, false).await.unwrap();
+    until_done(&mut viewer).await;
+    let (done, _) = until_done(&mut viewer).await;
+    assert_eq!(done.result.text, "the second");
+    assert_eq!(world.request_count(), 2, "one for each prompt");
+}
+
+/// What was allowed and has not begun is judged once more: the mode may be tighter by now.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_place_is_judged_again() {
+    let world = World::default();
+    world.around.has_checkpoints.store(true, std::sync::atomic::Ordering::Relaxed);
+    *world.around.capture_ms.lock().unwrap() = 60_000;
+    one_call(&world);
+    let handle = world.process();
+    let id = session(&handle).await;
+    let mut viewer = watch(&handle, &id).await;
+    handle.prompt(&id, Prompt::text("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.set_mode(&id, Mode::Plan).await.unwrap();
+    let (_, events) = until_done(&mut viewer).await;
+    assert_eq!(denied(&events)[0].0, DeniedBy::Mode);
+    assert_eq!(world.effect_count("a"), 0);
 }

@@ -172,6 +172,88 @@ async fn after_a_crash_only_a_forced_undo_restores() {
     let back = second.undo(&id, GoBack::default()).await.unwrap();
     assert_eq!((back.changed.len(), back.kept.len()), (0, 1));
     assert_eq!(file(&world, "a.txt").as_deref(), Some("two"));
+    let back = second.undo(&id, GoBack { is_forced: true, ..GoBack::default() }).await.unwrap();
+    assert_eq!(back.changed.len(), 1);
+    assert_eq!(file(&world, "a.txt").as_deref(), Some("one"));
+}
+
+/// What an undo kept can still be taken back by force, and nothing older is in its place.
+#[tokio::test(start_paused = true)]
+async fn a_forced_undo_takes_back_what_the_one_before_kept() {
+    let world = world();
+    let handle = world.process();
+    let id = session(&handle).await;
+    change(&world, &handle, &id, &["a.txt=two"]).await;
+    change(&world, &handle, &id, &["b.txt=new"]).await;
+    world.around.files.lock().unwrap().insert("b.txt".into(), "mine".into());
+    let back = handle.undo(&id, GoBack::default()).await.unwrap();
+    assert_eq!((back.changed.len(), back.kept.len()), (0, 1));
+    handle.undo(&id, GoBack { is_forced: true, ..GoBack::default() }).await.unwrap();
+    assert_eq!((file(&world, "a.txt").as_deref(), file(&world, "b.txt")), (Some("two"), None));
+}
+
+/// A capture that takes long is waited for when the session is closed, and is not begun anew.
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_what_the_turn_left() {
+    let world = world();
+    *world.around.capture_ms.lock().unwrap() = 3_000;
+    let handle = world.process();
+    let id = session(&handle).await;
+    change(&world, &handle, &id, &["a.txt=two"]).await;
+    handle.close(&id).await.unwrap();
+    assert_eq!(*world.around.captures.lock().unwrap(), 2);
+    let second = world.process();
+    second.open(&id, AgentSettings::default()).await.unwrap();
+    let back = second.undo(&id, GoBack::default()).await.unwrap();
+    assert_eq!(back.changed.len(), 1, "{back:?}");
+}
+
+/// A prompt that comes at once does not change files while what the last one left is captured.
+#[tokio::test(start_paused = true)]
+async fn the_next_turn_waits_until_it_is_captured_what_the_last_one_left() {
+    let world = world();
+    *world.around.capture_ms.lock().unwrap() = 2_000;
+    let handle = world.process();
+    let id = session(&handle).await;
+    change(&world, &handle, &id, &["a.txt=two"]).await;
+    change(&world, &handle, &id, &["a.txt=three"]).await;
+    handle.undo(&id, GoBack::default()).await.unwrap();
+    assert_eq!(file(&world, "a.txt").as_deref(), Some("two"));
+}
+
+/// A capture of a turn that was stopped is not taken for the next one's.
+#[tokio::test(start_paused = true)]
+async fn a_late_capture_of_a_stopped_turn_counts_for_nobody() {
+    let world = world();
+    *world.around.capture_ms.lock().unwrap() = 60_000;
+    let handle = world.process();
+    let id = session(&handle).await;
+    world.model.push(Script::Call(vec![("touch", "a.txt=two")]));
+    let mut viewer = watch(&handle, &id).await;
+    handle.prompt(&id, runtime_api::Prompt::text("go")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    handle.interrupt(&id, false).await.unwrap();
+    until_done(&mut viewer).await;
+    world.around.files.lock().unwrap().insert("mine.txt".into(), "mine".into());
+    *world.around.capture_ms.lock().unwrap() = 0;
+    change(&world, &handle, &id, &["a.txt=three"]).await;
+    let back = handle.undo(&id, GoBack::default()).await.unwrap();
+    assert_eq!(back.changed, [('~', "a.txt".to_owned())]);
+    assert_eq!(file(&world, "mine.txt").as_deref(), Some("mine"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_point_that_was_cut_is_no_way_back_for_the_conversation() {
+    let world = world();
+    let handle = world.process();
+    let id = session(&handle).await;
+    turn(&handle, &id, "one").await;
+    turn(&handle, &id, "two").await;
+    let points = handle.points(&id).await.unwrap();
+    let (scope, how) = (RewindScope::Conversation, GoBack::default());
+    handle.rewind(&id, &points[0].id, scope, how).await.unwrap();
+    let again = handle.rewind(&id, &points[1].id, scope, how).await.unwrap_err();
+    assert!(again.to_string().contains("went back to before"), "{again}");
 }
 
 #[tokio::test(start_paused = true)]

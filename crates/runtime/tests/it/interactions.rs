@@ -346,6 +346,8 @@ async fn an_approved_plan_changes_the_mode_and_a_rejected_one_does_not() {
     let mut viewer = watch(&handle, &id).await;
     handle.prompt(&id, Prompt::text("go")).await.unwrap();
     let first = plan(&mut viewer).await;
+    let heard = format!("{:?}", world.model.requests.lock().unwrap()[0].messages);
+    assert!(heard.contains("The mode is plan"), "{heard}");
     let no = Answer::Rejected { feedback: Some("b, not a".to_owned()) };
     handle.answer(&id, &first.request_id, no).await.unwrap();
     let second = plan(&mut viewer).await;
@@ -394,7 +396,7 @@ async fn an_answer_from_another_process_reaches_the_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h7_a_turn_that_waits_for_a_person_is_carried_on_after_a_crash() {
+async fn a_turn_that_waits_for_a_person_is_carried_on_after_a_crash() {
     let world = World::default();
     world.model.push(Script::Call(vec![("touch", "a")]));
     let owner = world.disk.process();
@@ -416,6 +418,27 @@ async fn h7_a_turn_that_waits_for_a_person_is_carried_on_after_a_crash() {
     let (done, _) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Completed);
     assert_eq!(world.effect_count("a"), 1);
+}
+
+/// A program that stops leaves what waits for a person waiting.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_leaves_what_waits_waiting() {
+    let world = World::default();
+    world.model.push(Script::Call(vec![("touch", "a")]));
+    let first = world.process_in(Mode::Ask);
+    let id = session_with(&first, attended()).await;
+    let mut viewer = watch(&first, &id).await;
+    first.prompt(&id, Prompt::text("go")).await.unwrap();
+    let asked = permission(&mut viewer).await;
+    first.shutdown().await;
+    let second = world.process_in(Mode::Ask);
+    assert_eq!(second.pending(None).await.unwrap().len(), 1);
+    second.open(&id, AgentSettings { carries_on: true, ..attended() }).await.unwrap();
+    let mut viewer = watch(&second, &id).await;
+    world.model.push(Script::Say("done"));
+    second.answer(&id, &asked.request_id, Answer::AllowOnce).await.unwrap();
+    let (done, _) = until_done(&mut viewer).await;
+    assert_eq!(done.result.reason, TurnEnd::Completed);
 }
 
 #[tokio::test(start_paused = true)]

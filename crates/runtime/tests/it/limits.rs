@@ -202,6 +202,8 @@ async fn a_person_may_let_a_circle_go_on() {
     handle.prompt(&id, Prompt::text("go")).await.unwrap();
     let asked = pause(&mut viewer).await;
     assert_eq!(asked.about, Some(PauseKind::Repetition));
+    let told = handle.messages(&id, Seq(0), 100).await.unwrap();
+    assert!(!told.is_empty());
     handle.answer(&id, &asked.request_id, go_on()).await.unwrap();
     let (done, _) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Completed);

@@ -132,8 +132,12 @@ impl Session {
                 renamed += 1;
             }
             fresh.insert(id_hash(id.as_str()));
-            let asked =
-                Asked { input: input.clone(), malformed: malformed.clone(), paths: Vec::new() };
+            let asked = Asked {
+                input: input.clone(),
+                malformed: malformed.clone(),
+                paths: Vec::new(),
+                judged: None,
+            };
             self.live.asked.insert(id.clone(), asked);
         }
         if renamed > 0 {

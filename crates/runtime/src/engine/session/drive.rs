@@ -22,29 +22,40 @@ impl Session {
         if self.live.stopping_since.is_some() {
             self.stop_when_quiet();
         }
-        let mut runs = Vec::new();
         loop {
-            let mut is_changed = false;
-            for owed in pending(&self.state) {
-                is_changed |= self.do_owed(owed, &mut runs).await?;
+            let mut runs = Vec::new();
+            self.decide_owed(&mut runs).await?;
+            if runs.is_empty() && self.live.asking.is_some() && !self.is_stopping() {
+                self.flush_soon();
+            } else {
+                self.flush().await?;
             }
-            if !is_changed {
+            let mut is_lost = false;
+            for call in runs {
+                is_lost |= !self.start(call);
+            }
+            if !is_lost {
                 break;
             }
-        }
-        if runs.is_empty() && self.live.asking.is_some() && !self.is_stopping() {
-            self.flush_soon();
-        } else {
-            self.flush().await?;
-        }
-        for call in runs {
-            self.start(call);
         }
         if std::mem::take(&mut self.live.is_prepare_due) {
             // Beside the model call that has just begun: commands will not have to wait for it.
             self.services.options.workspaces.prepare();
         }
         Ok(())
+    }
+
+    /// Does what is owed until nothing changes any more; calls to begin are left in `runs`.
+    async fn decide_owed(&mut self, runs: &mut Vec<ToolCallId>) -> Result<(), StoreError> {
+        loop {
+            let mut is_changed = false;
+            for owed in pending(&self.state) {
+                is_changed |= self.do_owed(owed, runs).await?;
+            }
+            if !is_changed {
+                return Ok(());
+            }
+        }
     }
 
     /// Does one thing; returns whether the state changed.
@@ -57,6 +68,7 @@ impl Session {
         match owed {
             Owed::Advance => {
                 // Hooks are told first; what they say counts before anything else happens.
+                self.tell_repetition();
                 if self.waits_for_hooks().await? || self.is_going_in_circles() {
                     return Ok(self.state.seq != before);
                 }
@@ -78,7 +90,8 @@ impl Session {
             Owed::Run(call) => {
                 let busy = self.live.running.len() + runs.len();
                 let is_free = !self.live.running.contains(&call) && !runs.contains(&call);
-                if is_free && busy < PARALLEL_MAX && !self.is_stopping() {
+                let is_next = is_free && busy < PARALLEL_MAX && !self.is_stopping();
+                if is_next && !self.is_denied_now(&call) {
                     self.apply_sure(Command::Start { call: call.clone() });
                     runs.push(call);
                 }
@@ -126,7 +139,11 @@ impl Session {
         self.live.reservation = None;
         self.live.compacting = super::compact::Compacting::default();
         self.live.capture = super::capture::Capture::Due;
+        self.live.attend_due = None;
+        self.live.repetition_told = None;
         self.live.vetting.clear();
+        self.live.held.clear();
+        self.live.hooks.abort();
         self.live.hooks = Default::default();
         self.live.cancel = tokio_util::sync::CancellationToken::new();
         self.live.asked.clear();
@@ -180,15 +197,16 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a call whose start is durable.
-    fn start(&mut self, id: ToolCallId) {
+    /// Begins a call whose start is durable; false when it is not at hand.
+    fn start(&mut self, id: ToolCallId) -> bool {
         let found = self.state.call(&id).and_then(|call| self.services.tool(&call.tool));
         let facts = self.live.facts.remove(&id);
         let asked = self.live.asked.get(&id).cloned();
         let (Some(tool), Some(facts), Some(asked)) = (found, facts, asked) else {
             tracing::error!(session = %self.id, call = %id, "a call to run is not at hand");
             let name = self.state.call(&id).map(|call| call.tool.clone()).unwrap_or_default();
-            return self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
+            self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
+            return false;
         };
         let host = Host {
             seen: Arc::clone(&self.live.seen),
@@ -221,5 +239,6 @@ impl Session {
             let took = clock.elapsed().saturating_sub(begun);
             Outcome::Ran { call: id, outcome, took }
         });
+        true
     }
 }

@@ -108,7 +108,6 @@ impl Session {
                 self.live.facts.insert(id.clone(), facts);
                 self.apply_sure(Command::Describe(call));
                 self.apply_sure(Command::Deny(ToolDenied { tool_call_id, tool_name, reason, by }));
-                self.tell_repetition();
             }
             (Err(text), _) => {
                 let name = self.state.call(id).map(|call| call.tool.clone()).unwrap_or_default();
@@ -139,6 +138,9 @@ impl Session {
         let Understood { call, facts, asks, vote, findings, diff } = understood;
         let id = call.tool_call_id.clone();
         let verdict = self.verdict(&call.tool_name, &facts);
+        if matches!(vote, Some((HookVote::Ask, _))) {
+            self.live.held.insert(id.clone());
+        }
         let verdict = self.with_vote(verdict, vote, &call.tool_name, &facts);
         let ask = (verdict.decision == Decision::Ask && self.agent.is_attended).then(|| {
             let spill = self.spill_dir();
@@ -165,6 +167,7 @@ impl Session {
         self.live.facts.insert(id.clone(), facts);
         if let Some(asked) = self.live.asked.get_mut(&id) {
             asked.paths.clone_from(&call.target.paths);
+            asked.judged = Some((self.state.mode, std::sync::Arc::clone(&self.policy)));
         }
         self.apply_sure(Command::Describe(call));
         if let Some(asks) = asks
@@ -182,13 +185,11 @@ impl Session {
             }
             (Decision::Ask, None) => {
                 self.apply_sure(Command::Deny(nobody(id, tool_name, &verdict.reason)));
-                self.tell_repetition();
             }
             (Decision::Deny, _) => {
                 let (reason, by) = (format!("denied: {}", verdict.reason), verdict.by);
                 let denied = ToolDenied { tool_call_id: id, tool_name, reason, by };
                 self.apply_sure(Command::Deny(denied));
-                self.tell_repetition();
             }
         }
     }
@@ -214,6 +215,32 @@ impl Session {
             }
             _ => verdict,
         }
+    }
+
+    /// Denies a call that may run but is forbidden by now: the mode or a rule has changed since its
+    /// verdict. True when it did.
+    pub(super) fn is_denied_now(&mut self, id: &ToolCallId) -> bool {
+        let Some(call) = self.state.call(id) else { return false };
+        if !matches!(call.stage, CallStage::Described(_) | CallStage::Allowed(_)) {
+            return false;
+        }
+        let judged = self.live.asked.get(id).and_then(|asked| asked.judged.as_ref());
+        let is_as_before = judged.is_some_and(|(mode, policy)| {
+            *mode == self.state.mode && std::sync::Arc::ptr_eq(policy, &self.policy)
+        });
+        let name = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
+        let (Some(name), Some(facts)) = (name, self.live.facts.get(id)) else { return false };
+        if is_as_before {
+            return false;
+        }
+        let verdict = self.verdict(&name, facts);
+        if verdict.decision != Decision::Deny {
+            return false;
+        }
+        let (reason, by) = (format!("denied: {}", verdict.reason), verdict.by);
+        let tool_call_id = id.clone();
+        self.apply_sure(Command::Deny(ToolDenied { tool_call_id, tool_name: name, reason, by }));
+        true
     }
 
     /// Asks a person what a call asks by itself; denies it where nobody is there.
@@ -242,7 +269,8 @@ impl Session {
         let calls = self.state.turn.as_ref().map(|turn| turn.calls.clone()).unwrap_or_default();
         for call in calls {
             let CallStage::Waiting(wait, _) = &call.stage else { continue };
-            if wait.kind != protocol::event::InteractionKind::Permission {
+            let is_permission = wait.kind == protocol::event::InteractionKind::Permission;
+            if !is_permission || self.live.held.contains(&call.id) {
                 continue;
             }
             let Some(facts) = self.live.facts.get(&call.id) else { continue };
@@ -261,6 +289,5 @@ impl Session {
     pub(super) fn wrong(&mut self, id: &ToolCallId, name: &str, text: String) {
         let result = said(id.clone(), name.to_owned(), text, true);
         self.apply_sure(Command::Finish(result));
-        self.tell_repetition();
     }
 }

@@ -26,6 +26,7 @@ const PATHS_MAX: usize = 1_000;
 impl Session {
     /// Takes back what the newest turn did to the files.
     pub(super) async fn undo(&mut self, how: GoBack) -> Result<WentBack, Error> {
+        self.finish_recording().await.map_err(|error| stored::told(&error))?;
         self.refuse_if_busy()?;
         self.take_back(how).await
     }
@@ -46,6 +47,7 @@ impl Session {
         scope: RewindScope,
         how: GoBack,
     ) -> Result<WentBack, Error> {
+        self.finish_recording().await.map_err(|error| stored::told(&error))?;
         self.refuse_if_busy()?;
         self.go_back_to(id, scope, how).await
     }
@@ -63,6 +65,13 @@ impl Session {
             return Err(Refusal::new(RefusalCode::CheckpointNotFound, message).into());
         };
         let Some(point) = points.get(at).cloned() else { return Ok(WentBack::default()) };
+        if point.is_cut && scope != RewindScope::Files {
+            let message = format!(
+                "the conversation went back to before {id} already; only its files can be gone \
+                 back to"
+            );
+            return Err(Refusal::new(RefusalCode::CheckpointNotFound, message).into());
+        }
         let restored = match scope {
             RewindScope::Conversation => Restored::default(),
             RewindScope::Both | RewindScope::Files => {
@@ -75,7 +84,7 @@ impl Session {
     }
 
     fn refuse_if_busy(&self) -> Result<(), Refusal> {
-        if self.state.turn.is_none() && !self.live.is_recording {
+        if self.state.turn.is_none() && self.live.recording.is_none() {
             return Ok(());
         }
         let message = "the session is in the middle of a turn: stop it or wait for its end";

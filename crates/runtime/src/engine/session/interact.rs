@@ -73,7 +73,9 @@ impl Session {
             allow_other: false,
             expires_at: self.expiry(),
         };
+        let message = request.question.clone();
         self.apply_sure(Command::Pause(request));
+        self.notify_hooks(message, "question");
     }
 
     /// Decides an interaction as a person or program at a door wants.
@@ -185,16 +187,19 @@ impl Session {
         if !self.state.is_waiting() {
             return None;
         }
+        let elapsed = self.services.options.clock.elapsed();
+        let due = self.live.attend_due.map_or(LETTERS_EVERY, |due| due.saturating_sub(elapsed));
         let now = self.services.options.clock.now();
         let nearest = self.state.waits().filter_map(|wait| wait.expires_at).min();
         let left = nearest.map(|at| {
             Duration::from_millis(u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0))
         });
-        Some(left.map_or(LETTERS_EVERY, |left| left.min(LETTERS_EVERY)))
+        Some(left.map_or(due, |left| left.min(due)))
     }
 
     /// Lets the clock decide what nobody answered in time, then reads the letters.
     pub(super) async fn attend(&mut self) -> Result<(), StoreError> {
+        self.live.attend_due = Some(self.services.options.clock.elapsed() + LETTERS_EVERY);
         let now = self.services.options.clock.now();
         let is_late = |at: Timestamp| at.0 <= now.0;
         let waits = self.state.waits().filter(|wait| wait.expires_at.is_some_and(is_late));

@@ -24,7 +24,7 @@ impl Session {
     /// Obeys the command that the running turn is.
     pub(super) async fn obey(&mut self) -> Result<(), StoreError> {
         // What the turn before left of the files is captured first: it may have to be undone.
-        if self.live.is_recording {
+        if self.live.recording.is_some() {
             return Ok(());
         }
         let command = self.state.turn.as_ref().and_then(|turn| turn.command.clone());

@@ -262,23 +262,35 @@ impl Session {
         }
     }
 
+    /// Tells whether the turn does nothing but wait for a person.
+    fn is_only_waiting(&self) -> bool {
+        let live = &self.live;
+        let is_quiet = live.running.is_empty() && live.asking.is_none() && live.vetting.is_empty();
+        self.state.is_waiting() && is_quiet && live.stopping_since.is_none()
+    }
+
     /// Stops the turn, waits for its end, and says in the log that the session was closed.
     pub(crate) async fn close(&mut self, reason: SessionEnd) -> Result<(), StoreError> {
         self.live.is_closing = true;
+        if reason == SessionEnd::Shutdown && self.is_only_waiting() {
+            // Whoever opens the session next asks again: the request is in the log.
+            self.flush().await?;
+            self.snapshot(1).await?;
+            return self.services.options.store.release(&self.lease).await;
+        }
         if reason != SessionEnd::Shutdown {
             self.apply_sure(Command::ClearQueue);
         }
         if self.state.turn.is_some() {
             self.stop();
         }
-        // What the turn left of the files is captured before anybody may change them.
-        while self.state.turn.is_some() || self.is_recording_due() {
+        while self.state.turn.is_some() {
             self.drive().await?;
-            if self.state.turn.is_none() && !self.is_recording_due() {
+            if self.state.turn.is_none() {
                 break;
             }
             let clock = Arc::clone(&self.services.options.clock);
-            let grace = self.stop_grace().unwrap_or_default();
+            let grace = self.stop_grace();
             tokio::select! {
                 Some(outcome) = self.live.effects.join_next() => match outcome {
                     Ok(outcome) => self.settle(outcome).await?,
@@ -287,9 +299,12 @@ impl Session {
                 Some((call, piece)) = self.live.progress.1.recv() => {
                     self.progress(call, piece).await?;
                 }
-                () = clock.sleep(grace) => self.abandon().await?,
+                () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
+                    self.abandon().await?;
+                }
             }
         }
+        self.finish_recording().await?;
         self.apply_sure(Command::Close(reason));
         self.flush().await?;
         self.snapshot(200).await?;

@@ -1,6 +1,7 @@
 //! Carrying a turn on that a crash cut: its calls are read from the log again.
 
 use driver_api::StoreError;
+use protocol::event::ToolCall;
 use protocol::{Block, EventBody, ToolCallId};
 
 use super::{Asked, Session};
@@ -12,6 +13,10 @@ use crate::kernel::{CallStage, Command, OUTCOME_UNKNOWN, said};
 const CHANGED: &str = "not run: what this call touches has changed since it was allowed. Look \
      again, and ask anew if it is still right.";
 
+/// What the model reads about a call that was allowed and had not begun.
+const NOT_BEGUN: &str = "not run: the program ended before this call began. Ask again if it is \
+     still right.";
+
 impl Session {
     /// Reads what the calls of the running step ask for, looks up what they are about, and
     /// answers those that may have had an effect when the program died.
@@ -20,14 +25,14 @@ impl Session {
         if turn.calls.is_empty() {
             return Ok(());
         }
-        let mut recorded: Vec<(ToolCallId, Vec<String>)> = Vec::new();
+        let mut recorded: Vec<ToolCall> = Vec::new();
         let mut reading = Reading::new(turn.step_seq, self.state.seq);
         while let Some(page) = reading.page(&*self.services.options.store, &self.id).await? {
             for row in page {
                 match EventBody::decode(row.kind, &row.body) {
                     Ok(EventBody::AssistantMessage(message)) => self.take_asked(&message.content),
                     Ok(EventBody::ToolCall(call)) => {
-                        recorded.push((call.tool_call_id, call.target.paths));
+                        recorded.push(call);
                     }
                     _ => {}
                 }
@@ -41,12 +46,13 @@ impl Session {
                     self.apply_sure(Command::Finish(result));
                 }
                 CallStage::Requested | CallStage::Over => {}
-                CallStage::Described(_)
-                | CallStage::Waiting(..)
-                | CallStage::Allowed(_)
-                | CallStage::Started(_) => {
-                    let paths = recorded.iter().find(|(id, _)| *id == call.id);
-                    self.look_up(&call.id, &call.tool, paths.map(|(_, paths)| paths)).await;
+                // It had not begun, and what let it run then need not let it run now.
+                CallStage::Described(_) => {
+                    self.apply_sure(Command::Finish(said(call.id, call.tool, NOT_BEGUN, true)));
+                }
+                CallStage::Waiting(..) | CallStage::Allowed(_) | CallStage::Started(_) => {
+                    let shown = recorded.iter().find(|shown| shown.tool_call_id == call.id);
+                    self.look_up(&call.id, &call.tool, shown).await;
                 }
             }
         }
@@ -56,8 +62,12 @@ impl Session {
     fn take_asked(&mut self, content: &[Block]) {
         for block in content {
             if let Block::ToolUse { id, input, malformed, .. } = block {
-                let asked =
-                    Asked { input: input.clone(), malformed: malformed.clone(), paths: Vec::new() };
+                let asked = Asked {
+                    input: input.clone(),
+                    malformed: malformed.clone(),
+                    paths: Vec::new(),
+                    judged: None,
+                };
                 self.live.asked.insert(id.clone(), asked);
             }
         }
@@ -65,16 +75,22 @@ impl Session {
 
     /// Looks up again what a call is about. One that touches something else than what was shown
     /// to the person who allowed it is not run.
-    async fn look_up(&mut self, id: &ToolCallId, name: &str, paths: Option<&Vec<String>>) {
+    async fn look_up(&mut self, id: &ToolCallId, name: &str, shown: Option<&ToolCall>) {
         let tool = self.services.tool(name);
-        let asked = self.live.asked.get(id).cloned();
-        if let (Some(tool), Some(asked)) = (tool, asked) {
+        if let (Some(tool), Some(shown)) = (tool, shown) {
+            if let Some(asked) = self.live.asked.get_mut(id) {
+                // Hooks may have changed what the model asked for; the log has what was shown.
+                asked.input.clone_from(&shown.input);
+                asked.paths.clone_from(&shown.target.paths);
+            }
             let schema = self.services.schema(&*tool);
-            let examined = examine(&*tool, &schema, id, &asked.input, &*self.workspace).await;
+            let examined = examine(&*tool, &schema, id, &shown.input, &*self.workspace).await;
             if let Examined::Described(described) = examined
-                && Some(&described.0.target.paths) == paths
+                && described.0.target == shown.target
             {
                 self.live.facts.insert(id.clone(), described.1);
+                // What hooks said of it is not known any more.
+                self.live.held.insert(id.clone());
                 return;
             }
         }

@@ -44,8 +44,17 @@ impl Session {
                 self.live.asking = None;
                 let Some(model) = self.live.model.clone() else { return Ok(()) };
                 match answer {
-                    // A stop that came first wins; the text so far is kept by it.
-                    _ if self.live.stopping_since.is_some() => {}
+                    // A stop that came first wins; the text so far is kept by it, and what the
+                    // answer cost is paid.
+                    Ok(response) if self.live.stopping_since.is_some() => {
+                        let usage = response.usage;
+                        let cost_usd = model.info().price.map(|price| price.of(&usage));
+                        self.settle_spending(&usage, cost_usd);
+                        let model = model.info().id.clone();
+                        let purpose = "interrupted".to_owned();
+                        self.apply_sure(Command::Spent { usage, cost_usd, model, purpose });
+                    }
+                    Err(_) if self.live.stopping_since.is_some() => {}
                     Ok(response) => self.answered(&*model, response),
                     Err(error) if self.compacts_after(&error) => {}
                     Err(error) => self.model_failed(error),
@@ -54,8 +63,8 @@ impl Session {
             Outcome::PauseOver => self.live.asking = None,
             Outcome::Summarised(summarised) => self.summarised(*summarised),
             Outcome::Vetted(call, vetted) => self.vetted(&call, *vetted).await,
-            Outcome::Told(answers) => self.told(answers),
-            Outcome::Captured(captured) => self.captured(captured).await?,
+            Outcome::Told(prompt, answers) => self.told(&prompt, answers),
+            Outcome::Captured(point, captured) => self.captured(&point, captured).await?,
             Outcome::Recorded(point, left) => self.take_changes(point, left),
             Outcome::Ran { call, outcome, took } => {
                 while let Ok((call, piece)) = self.live.progress.1.try_recv() {
@@ -96,18 +105,19 @@ impl Session {
         let response = crate::kernel::text_of(&result.output);
         let (id, is_error) = (result.tool_call_id.clone(), result.is_error);
         self.apply_sure(Command::Finish(result));
-        self.tell_repetition();
         self.tell_result(&id, response, is_error);
     }
 
-    /// Takes the end of an effect that was aborted or broke. Tools and models catch their own
-    /// panics, so this is a model call or a pause that a stop hung up.
+    /// Takes the end of an effect that was aborted or broke: a model call or a pause that a stop
+    /// hung up, or hooks. Everything else catches its own panics.
     pub(super) async fn broken(&mut self, error: &JoinError) -> Result<(), StoreError> {
         if !error.is_cancelled() {
             tracing::error!(session = %self.id, %error, "an effect broke");
         }
-        self.drain_deltas().await?;
-        self.live.asking = None;
+        if self.live.asking.as_ref().is_some_and(|asking| asking.id() == error.id()) {
+            self.drain_deltas().await?;
+            self.live.asking = None;
+        }
         Ok(())
     }
 
@@ -121,7 +131,9 @@ impl Session {
         }
         self.live.asking = None;
         self.live.running.clear();
-        self.live.is_recording = false;
+        if let Some(point) = self.live.recording.take() {
+            self.take_changes(point, None);
+        }
         let interrupted = || Ending::of(TurnEnd::Interrupted);
         let mut ending = self.live.stop_as.take().unwrap_or_else(interrupted);
         let partial = std::mem::take(&mut self.live.partial);

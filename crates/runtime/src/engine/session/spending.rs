@@ -11,7 +11,7 @@ use runtime_api::Allowance;
 
 use super::Session;
 use crate::engine::purse::{Amount, Purse, Short};
-use crate::kernel::{Command, Ending, TOLD_AT, Turn};
+use crate::kernel::{CallStage, Command, Ending, TOLD_AT, Turn};
 
 /// The fewest tokens that are worth asking for: a shorter answer is cut before it says anything.
 const OUTPUT_MIN: u64 = 1_024;
@@ -121,16 +121,11 @@ impl Session {
             self.flush().await?;
             let now = services.options.clock.now();
             let spent = services.day.spent(&*services.options.store, now).await?;
-            services.day.purse().set(raised(budget.day, raises), spent);
-        } else {
-            services.day.purse().set(Allowance::default(), Amount::default());
+            services.day.purse().set_spent(spent);
         }
-        let session = self.live.purse.get_or_insert_with(|| {
-            let day = Some(Arc::clone(services.day.purse()));
-            Purse::new("session", day, Allowance::default(), Amount::default())
-        });
-        session.set(raised(budget.session, raises), session_spent);
-        let parent = Some(Arc::clone(session));
+        let day = Some((Arc::clone(services.day.purse()), raised(budget.day, raises)));
+        let session = Purse::new("session", day, raised(budget.session, raises), session_spent);
+        let parent = Some((session, Allowance::default()));
         let purse = Purse::new("turn", parent, raised(budget.turn, raises), turn_spent);
         Ok(Some(purse))
     }
@@ -138,7 +133,7 @@ impl Session {
     /// Estimates what a request has, in tokens; rather too many than too few.
     fn prompt_tokens(&self, request: &ModelRequest) -> u64 {
         if self.state.context_tokens > 0 {
-            return self.state.tokens();
+            return self.state.context_tokens + self.state.context_grown / BYTES_PER_TOKEN;
         }
         let tools = request.tools.iter().map(|tool| {
             tool.description.len() + tool.input_schema.to_string().len() + tool.name.len()
@@ -189,8 +184,11 @@ impl Session {
 
     /// Tells the model that it repeats itself.
     pub(super) fn tell_repetition(&mut self) {
-        let highest = self.state.turn.as_ref().map_or(0, |turn| turn.repeats.highest());
-        if highest == TOLD_AT {
+        let Some(turn) = &self.state.turn else { return };
+        let (highest, step) = (turn.repeats.highest(), turn.step);
+        let is_over = turn.calls.iter().all(|call| call.stage == CallStage::Over);
+        if highest == TOLD_AT && is_over && self.live.repetition_told != Some(step) {
+            self.live.repetition_told = Some(step);
             let (source, text) = ("narthex".to_owned(), REPEATED.to_owned());
             self.apply_sure(Command::AddContext(ContextAdded { source, text, goes_on: false }));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use driver_api::{Happening, HookAnswer, HookPlace, HookVote, HookedCall, Moment, StoreError};
 use futures_util::FutureExt;
 use protocol::event::{ContextAdded, Notice, NoticeLevel};
-use protocol::{Block, EventBody, ToolCallId, TurnEnd};
+use protocol::{PromptId, ToolCallId, TurnEnd};
 use tokio::task::AbortHandle;
 
 use super::{Outcome, Session};
@@ -16,6 +16,11 @@ use crate::kernel::{BLOCKED, Command, Ending, text_of, would_finish};
 /// How often hooks may make a turn go on that was about to end: a hook that always says no would
 /// otherwise never let it.
 const STOP_GOES_MAX: u32 = 8;
+
+/// What the model is told at the beginning of each turn in plan mode.
+const PLAN_MODE: &str = "The mode is plan: look around and think, but change nothing; edits and \
+     commands are refused. When you know what to do, call exit_plan with the plan; once the user \
+     approves it, you can carry it out.";
 
 /// What the turn's hooks were told.
 #[derive(Debug, Default)]
@@ -55,9 +60,13 @@ impl Session {
         let Some(turn) = self.state.turn.as_ref().filter(|turn| !turn.is_done) else {
             return Ok(false);
         };
-        let hooks = &self.services.options.hooks;
-        if turn.step == 0 && !self.live.hooks.is_prompt_told {
+        let (step, ends, is_repeated) = (turn.step, would_finish(turn), turn.hook_goes > 0);
+        if step == 0 && !self.live.hooks.is_prompt_told {
             self.live.hooks.is_prompt_told = true;
+            if self.state.mode == protocol::Mode::Plan {
+                self.add_context("narthex", PLAN_MODE.to_owned(), false);
+            }
+            let hooks = &self.services.options.hooks;
             let is_start = !self.live.is_start_told && hooks.wants(Moment::SessionStart, "");
             let is_prompt = hooks.wants(Moment::UserPromptSubmit, "");
             self.live.is_start_told = true;
@@ -66,11 +75,10 @@ impl Session {
                 return Ok(true);
             }
         }
-        let step = turn.step;
-        let is_ending = would_finish(turn) && self.live.hooks.stop_told_at != Some(step);
-        if is_ending && hooks.wants(Moment::Stop, "") {
+        let is_ending = ends && self.live.hooks.stop_told_at != Some(step);
+        if is_ending && self.services.options.hooks.wants(Moment::Stop, "") {
             self.live.hooks.stop_told_at = Some(step);
-            let (is_repeated, text) = (turn.hook_goes > 0, turn.text.clone());
+            let text = self.state.turn.as_ref().map(|turn| turn.text.clone()).unwrap_or_default();
             self.tell(vec![Happening::Stop { is_repeated, text, is_child: false }], true);
             return Ok(true);
         }
@@ -84,25 +92,12 @@ impl Session {
             happenings.push(Happening::SessionStart { source });
         }
         if is_prompt {
-            let prompt = text_of(&self.prompt_content().await?);
+            let seq = self.state.newest_point().map(|point| point.seq).unwrap_or_default();
+            let prompt = text_of(&self.prompt_at(seq).await?);
             happenings.push(Happening::UserPromptSubmit { prompt });
         }
         self.tell(happenings, true);
         Ok(())
-    }
-
-    /// Reads what the newest prompt says.
-    async fn prompt_content(&mut self) -> Result<Vec<Block>, StoreError> {
-        self.flush().await?;
-        let Some(seq) = self.state.newest_point().map(|point| point.seq) else {
-            return Ok(Vec::new());
-        };
-        let rows = self.services.options.store.read(&self.id, seq, 1).await?;
-        let body = rows.first().and_then(|row| EventBody::decode(row.kind, &row.body).ok());
-        Ok(match body {
-            Some(EventBody::PromptStarted(started)) => started.content,
-            _ => Vec::new(),
-        })
     }
 
     /// Tells hooks that a call has run.
@@ -132,6 +127,7 @@ impl Session {
         let services = Arc::clone(&self.services);
         let (session, mode) = (self.id.clone(), self.state.mode);
         let workspace = Arc::clone(&self.workspace);
+        let prompt = self.prompt_id();
         self.live.hooks.waiting += usize::from(is_waited_for);
         let task = self.live.effects.spawn(async move {
             let mut answers = Vec::new();
@@ -148,13 +144,17 @@ impl Session {
                     break;
                 }
             }
-            Outcome::Told(answers)
+            Outcome::Told(prompt, answers)
         });
         self.live.hooks.keep(task);
     }
 
     /// Takes what hooks said.
-    pub(super) fn told(&mut self, answers: Vec<(Moment, HookAnswer)>) {
+    pub(super) fn told(&mut self, prompt: &PromptId, answers: Vec<(Moment, HookAnswer)>) {
+        if self.prompt_id() != *prompt {
+            // The turn that told them is over.
+            return;
+        }
         let is_waited_for = answers.iter().any(|(moment, _)| *moment != Moment::Notification);
         if is_waited_for {
             self.live.hooks.waiting = self.live.hooks.waiting.saturating_sub(1);
@@ -179,6 +179,17 @@ impl Session {
                 _ => {}
             }
         }
+    }
+
+    /// Returns the prompt of the running turn.
+    fn prompt_id(&self) -> PromptId {
+        let turn = self.state.turn.as_ref();
+        turn.map_or_else(|| PromptId::new(""), |turn| turn.prompt.clone())
+    }
+
+    /// Says that hooks know already that the session is open.
+    pub(crate) fn was_only_asleep(&mut self) {
+        self.live.is_start_told = true;
     }
 
     /// Lets a turn go on that was about to end.

@@ -83,7 +83,7 @@ impl Look {
     /// PreToolUse hooks, then checks, then PermissionRequest hooks where the call is to be asked
     /// for. The first refusal ends the look.
     async fn at(self, vetting: Vetting) -> Vetted {
-        let Vetting { tool, schema, mut call, mut facts, asks } = vetting;
+        let Vetting { tool, schema, mut call, mut facts, mut asks } = vetting;
         let name = tool.spec().name.clone();
         let mut told = Vec::new();
         let mut input = None;
@@ -100,7 +100,16 @@ impl Look {
         {
             let id = call.tool_call_id.clone();
             match examine(&*tool, &schema, &id, changed, &*self.workspace).await {
-                Examined::Described(described) => (call, facts) = *described,
+                Examined::Described(described) => {
+                    (call, facts) = *described;
+                    match tool.asks(changed) {
+                        Ok(anew) => asks = anew,
+                        Err(error) => {
+                            let (understood, refused) = (Err(error.to_string()), None);
+                            return Vetted { understood, refused, input: None, told };
+                        }
+                    }
+                }
                 Examined::Wrong(text) => {
                     let text = format!("a hook changed the arguments, and they are wrong: {text}");
                     return Vetted { understood: Err(text), refused: None, input: None, told };

@@ -95,7 +95,7 @@ impl Session {
     async fn bytes_without(&mut self, at: Seq) -> Result<u64, Error> {
         self.flush().await.map_err(refused)?;
         let mut state = self.state.clone();
-        state.view.uncompacted(at);
+        state.view.uncompacted(state.seq, at);
         let store = &*self.services.options.store;
         let read = stored::transcript(store, &self.id, &state).await;
         let (transcript, _) = read.map_err(stored::refused)?;
