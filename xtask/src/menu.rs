@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::house::House;
-use crate::task::{acceptance, ci, codegen, conformance, demo, suite};
+use crate::task::{acceptance, ci, codegen, conformance, demo, fuzz, suite};
 use crate::{process, say, tidy};
 
 struct Command {
@@ -69,6 +69,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[ARGUMENT…]",
         line: "builds in release and measures the table of bench/README.md",
         run: bench,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "[TARGET…] [--seconds N] [--keep]",
+        line: "runs the fuzz targets, 600 s each, with nightly; --keep fills the corpora in git",
+        run: fuzz::run,
     },
     Command {
         name: "hooks",

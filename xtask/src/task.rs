@@ -5,4 +5,5 @@ pub(crate) mod ci;
 pub(crate) mod codegen;
 pub(crate) mod conformance;
 pub(crate) mod demo;
+pub(crate) mod fuzz;
 pub(crate) mod suite;

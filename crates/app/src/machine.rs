@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use door_cli::{
     Check, DemoProject, Failure, Globals, House, Machine, Need, SchemaName, Setting, SettingsFile,
+    UntrustedProject,
 };
 use driver_api::{Clock, RuleBook, SystemClock};
 use protocol::{Mode, Timestamp};
@@ -130,8 +131,12 @@ impl Machine for Program {
         Ok(files)
     }
 
-    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
         settings::trust(&Places::find(self.want(globals))?, folder.as_deref())
+    }
+
+    fn trust_offered(&self, globals: &Globals, offered: &UntrustedProject) -> Result<(), Failure> {
+        settings::trust_offered(&Places::find(self.want(globals))?, offered)
     }
 
     fn keep_key(

@@ -11,7 +11,9 @@ use door_cli::{
     ExplainedCall, Failure, Globals, NewKey, PolicyInForce, PolicyMachine, SignedBundle,
     VerifiedBundle,
 };
-use narthex::{Layer, LayerName, Policy};
+use driver_api::{Hooks, Moment};
+use narthex::{CommandHooks, Layer, LayerName, Policy};
+use protocol::Effect;
 
 pub(crate) use remote::{Remote, ensure};
 
@@ -25,7 +27,8 @@ impl PolicyMachine for Program {
         let asked = call::Asked::read(call, &settings.places, &globals.add_root)?;
         let policy = with_flags(&settings.policy, globals)?;
         let explanation = asked.with(|call| policy.explain(settings.mode.value, call));
-        Ok(report::explained(&settings, call, asked.notice(), &explanation))
+        let voters = voters(&settings, &asked)?;
+        Ok(report::explained(&settings, call, (asked.notice(), voters), &explanation))
     }
 
     async fn policy(&self, globals: &Globals) -> Result<PolicyInForce, Failure> {
@@ -58,6 +61,26 @@ impl PolicyMachine for Program {
         let settings = Settings::load_what_is_right(self.want(globals))?;
         bundles::verify(&settings, &self.path(file), keys)
     }
+}
+
+/// Says who else has a vote on a call, beside the policy.
+fn voters(settings: &Settings, asked: &call::Asked) -> Result<Vec<String>, Failure> {
+    let hooks = CommandHooks::new(settings.hook_sets.hooks.clone())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let mut voters = Vec::new();
+    for (moment, when) in [
+        (Moment::PreToolUse, "before each call of"),
+        (Moment::PermissionRequest, "before anybody is asked about"),
+    ] {
+        if hooks.wants(moment, asked.tool()) {
+            let name = moment.as_str();
+            voters.push(format!("hooks at {name} also vote, {when} {}", asked.tool()));
+        }
+    }
+    if asked.effect() == Effect::Write && !settings.hook_sets.checks.is_empty() {
+        voters.push("checks examine the change, and may refuse it".to_owned());
+    }
+    Ok(voters)
 }
 
 /// Adds the rules of the flags, as the runtime does for a session.

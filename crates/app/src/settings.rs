@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use door_cli::{Failure, Globals, UntrustedProject};
 use governance::Managed;
 use narthex::{HookOrigin, HookSet, Layer, LayerName, Policy, Provider};
+use outbound::AllowedTarget;
 use protocol::Mode;
 
 use crate::environment::Environment;
@@ -35,7 +36,7 @@ pub(crate) use hook_sets::HookSets;
 pub(crate) use kept_rules::KeptRules;
 pub use origin::{Origin, Sourced};
 pub(crate) use places::Places;
-pub(crate) use project::{Project, trust, write_private};
+pub(crate) use project::{Project, trust, trust_offered, write_private};
 pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys, shown_url};
 pub(crate) use show::list;
 
@@ -115,7 +116,9 @@ pub struct Settings {
     /// Hooks and checks.
     pub(crate) hook_sets: HookSets,
     /// Private addresses that may be reached.
-    pub(crate) network_allow: Vec<String>,
+    pub(crate) network_allow: Vec<AllowedTarget>,
+    /// The files that name them, each with what it names.
+    pub(crate) network_files: Vec<(Origin, Vec<String>)>,
     /// What a project's files would change if they were trusted.
     pub(crate) untrusted: Option<UntrustedProject>,
     /// What a person should know, one sentence each.
@@ -193,7 +196,13 @@ impl Settings {
         for (document, origin) in from_files {
             settings.take_document(document, origin);
             reading.take(settings.take_hooks(document, origin))?;
+            reading.take(settings.take_network(document, origin))?;
         }
+        settings.notices.extend(project::passed_over(
+            &settings.places,
+            &settings.places.cwd,
+            project::FILE,
+        ));
         if let Some(project) = &project {
             settings.take_project(project);
         }
@@ -203,7 +212,7 @@ impl Settings {
         reading.take(settings.take_project_hooks(project.as_ref(), trust_flag))?;
         settings.policy = reading.take(permissions::policy(from_files, project.as_ref()))?;
         let kept = KeptRules::new(&settings.places.home);
-        for (layer, _) in reading.take(kept.layers(&settings.places.cwd))? {
+        for layer in reading.take(kept.layers(&settings.places.cwd))? {
             settings.policy = settings.policy.tighten(layer);
         }
         if let Some(path) = settings.places.managed.clone() {
@@ -263,6 +272,7 @@ impl Settings {
             bounds: Bounds::default(),
             hook_sets: HookSets::default(),
             network_allow: Vec::new(),
+            network_files: Vec::new(),
             untrusted: None,
             notices: Vec::new(),
             places,
@@ -278,7 +288,20 @@ impl Settings {
         self.log_level.take_some(document.log.level.as_ref(), origin);
         self.agent_command.take(document.agent_command.clone(), origin);
         self.bounds.take_document(document, origin);
-        self.network_allow.extend(document.network.allow.iter().cloned());
+    }
+
+    /// Takes the private places that a file opens.
+    fn take_network(&mut self, document: &Document, origin: &Origin) -> Result<(), Failure> {
+        for (place, text) in document.network.allow.iter().enumerate() {
+            let target = text.parse().map_err(|error| {
+                Failure::usage(format!("{origin}: network.allow[{place}]: {error}"))
+            })?;
+            self.network_allow.push(target);
+        }
+        if !document.network.allow.is_empty() {
+            self.network_files.push((origin.clone(), document.network.allow.clone()));
+        }
+        Ok(())
     }
 
     fn take_hooks(&mut self, document: &Document, origin: &Origin) -> Result<(), Failure> {
@@ -306,7 +329,7 @@ impl Settings {
                 "{path} is not trusted and was left out, but for its deny rules; to use it: \
                  narthex config trust"
             ));
-            self.offer(&project.path, offer::of_document(&project.document));
+            self.offer(&project.path, &project.text, offer::of_document(&project.document));
             return;
         }
         let document = &project.document;
@@ -385,7 +408,8 @@ impl Settings {
             self.hook_sets.take(HookOrigin::Managed, &hooks, &checks, path)?;
         }
         if let Some(terms) = &managed.remote {
-            let remote = Remote::kept(terms, &self.places.home, &self.policy);
+            let remote =
+                Remote::kept(terms, &self.places.home, &self.policy).allow(&self.network_allow);
             self.notices.extend(remote.notice());
             if let Some(accepted) = &remote.in_force {
                 self.govern(accepted.layer.clone(), &remote.origin());

@@ -38,7 +38,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         if let Err(error) = listen(&sender) {
             return Err(format!("listen to signals: {error}"));
         }
-        Ok(door_cli::run(cli, &Program::new(environment), streams, stops).await)
+        // All commands' states together are too large for the stack.
+        Ok(Box::pin(door_cli::run(cli, &Program::new(environment), streams, stops)).await)
     });
     // A thread may still wait for standard input; it has nothing to lose.
     runtime.shutdown_background();

@@ -46,6 +46,7 @@ fn capture_after(
     let lock = depot.enter()?;
     let roots = tree::roots(paths);
     let library = Library::new(&depot.objects);
+    let fence = depot.fence(&roots);
     let earlier = if knows_earlier { earlier(depot, &library, session)? } else { None };
     let known = depot.stats.load(&roots);
     let is_trusted = known.tree.is_some_and(|tree| depot.objects.has(Shelf::Trees, &tree));
@@ -53,6 +54,7 @@ fn capture_after(
     let walk = Walk {
         roots: &roots,
         limits: &depot.limits,
+        fence: &fence,
         stats: &known,
         is_trusted,
         earlier: earlier.as_ref().map(|tree| (&library, tree)),
@@ -61,6 +63,9 @@ fn capture_after(
         settled_before_ns: now_ns().saturating_sub(SETTLED_WITHIN_NS),
     };
     let seen = walk.run()?;
+    if let Some(place) = only_own(&seen.entries) {
+        return Err(Error::OnlyOwn(place.shown()));
+    }
     let left_out = left_out(&seen.entries, &depot.limits);
     let Seen { entries, files, unchanged, .. } = seen;
     let merged = merge(&known, files, unchanged, &entries);
@@ -68,12 +73,15 @@ fn capture_after(
     let hash = written.tree.hash;
     let is_known = is_trusted && known.tree == Some(hash);
     let added = if is_known { 0 } else { keep(depot, batch, &written)? };
-    depot.sessions.add(session, &hash)?;
+    if depot.sessions.add(session, &hash)? {
+        depot.objects.touch(Shelf::Trees, &hash)?;
+    }
     if merged.is_some() || !is_known {
         let files = merged.unwrap_or_else(|| known.files.clone());
         depot.stats.save(&roots, Stats { tree: Some(hash), files })?;
     }
-    let is_over = added > 0 && depot.grow(added)? > depot.limits.kept_bytes_max;
+    let is_over =
+        added > 0 && depot.grow(added)? + depot.stats.bytes() > depot.limits.kept_bytes_max;
     drop(lock);
     if is_over {
         let most = depot.limits.kept_bytes_max / 100 * SWEPT_TO_PERCENT;
@@ -105,6 +113,7 @@ pub(crate) fn look(
     let walk = Walk {
         roots: &roots,
         limits: &depot.limits,
+        fence: &depot.fence(&roots),
         stats: &known,
         is_trusted: true,
         earlier: Some((library, earlier)),
@@ -150,13 +159,19 @@ fn now_ns() -> i64 {
     since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(i64::MIN)
 }
 
+/// Returns a root when there is nothing to capture but the program's own data.
+fn only_own(entries: &[Entry]) -> Option<&Key> {
+    let is_own = |entry: &Entry| matches!(&entry.node, Node::Left(left) if left.why == Why::Own);
+    entries.first().filter(|_| entries.iter().all(is_own)).map(|entry| &entry.key)
+}
+
 /// Says what is there and not in the tree, a sentence for each reason.
 fn left_out(entries: &[Entry], limits: &crate::Limits) -> Vec<String> {
-    let of = |wanted: Why| {
+    let of = |wanted: &[Why]| {
         let mut names = Vec::new();
         let mut count: u64 = 0;
         for entry in entries {
-            if matches!(&entry.node, Node::Left(left) if left.why == wanted) {
+            if matches!(&entry.node, Node::Left(left) if wanted.contains(&left.why)) {
                 count += 1;
                 if names.len() < NAMES_SHOWN {
                     names.push(entry.key.shown());
@@ -169,12 +184,13 @@ fn left_out(entries: &[Entry], limits: &crate::Limits) -> Vec<String> {
     };
     let large = stdx::bytes(limits.file_bytes_max);
     let sentences = [
-        (Why::Git, "git's own folder, which git itself can bring back".to_owned()),
-        (Why::Ignored, "ignored by git's rules".to_owned()),
-        (Why::Large, format!("larger than {large}")),
-        (Why::Unreadable, "unreadable".to_owned()),
-        (Why::Special, "no file, folder or link".to_owned()),
-        (Why::Mount, "on another mount".to_owned()),
+        (&[Why::Own] as &[Why], "this program's own data, which is never touched".to_owned()),
+        (&[Why::Git], "git's own folder, which git itself can bring back".to_owned()),
+        (&[Why::Ignored], "ignored by git's rules".to_owned()),
+        (&[Why::Large], format!("larger than {large}")),
+        (&[Why::Unreadable, Why::Unseen], "unreadable".to_owned()),
+        (&[Why::Special], "no file, folder or link".to_owned()),
+        (&[Why::Mount], "on another mount".to_owned()),
     ];
     let told =
         sentences.into_iter().filter_map(|(why, text)| Some(format!("{text}: {}", of(why)?)));

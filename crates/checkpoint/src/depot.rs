@@ -9,7 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, Result};
+use crate::fence::Fence;
 use crate::lock::{self, Lock};
+use crate::node::Key;
 use crate::objects::{Objects, Shelf, make_folder};
 use crate::options::{Limits, Options};
 use crate::sessions::Sessions;
@@ -21,6 +23,7 @@ const DIGITS_MAX: u64 = 32;
 #[derive(Debug)]
 pub(crate) struct Depot {
     folder: PathBuf,
+    left_out: Vec<PathBuf>,
     pub(crate) limits: Limits,
     pub(crate) objects: Objects,
     pub(crate) sessions: Sessions,
@@ -30,7 +33,7 @@ pub(crate) struct Depot {
 
 impl Depot {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { folder, limits } = options;
+        let Options { folder, left_out, limits } = options;
         Self {
             limits,
             objects: Objects::new(&folder),
@@ -38,12 +41,18 @@ impl Depot {
             stats: StatCache::new(&folder),
             is_ready: Mutex::default(),
             folder,
+            left_out,
         }
     }
 
     /// The folder in which captures write before they are done.
     pub(crate) fn aside(&self) -> PathBuf {
         self.folder.join("aside")
+    }
+
+    /// What is never captured or touched in a workspace of these roots.
+    pub(crate) fn fence(&self, roots: &[Key]) -> Fence {
+        Fence::around(&self.folder, &self.left_out, roots)
     }
 
     /// Enters the folder together with others; makes it where it is missing.

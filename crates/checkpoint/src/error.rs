@@ -17,6 +17,9 @@ pub(crate) enum Error {
     /// The workspace is over a limit. Half a checkpoint would promise what it cannot hold.
     #[error("{0}")]
     TooMuch(String),
+    /// A tree of nothing would promise that nothing changed.
+    #[error("the workspace {0} is the folder of this program's own data, which is never captured")]
+    OnlyOwn(String),
     #[error("the kept object {0} is missing")]
     Missing(Hash),
     #[error("the kept object {0} is damaged")]
@@ -39,9 +42,11 @@ impl From<Error> for CheckpointError {
         match error {
             Error::Gone(tree) => Self::Gone(tree),
             Error::Io { what, source } => Self::Fault(Fault::with(what, source)),
-            Error::TooMuch(_) | Error::Missing(_) | Error::Damaged(_) | Error::Busy(..) => {
-                Self::Fault(Fault::new(error.to_string()))
-            }
+            Error::TooMuch(_)
+            | Error::OnlyOwn(_)
+            | Error::Missing(_)
+            | Error::Damaged(_)
+            | Error::Busy(..) => Self::Fault(Fault::new(error.to_string())),
         }
     }
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat,
 use rustix::io::Errno;
 
 use crate::beneath::{LISTED, PASSED, Root};
+use crate::fence::Fence;
 use crate::hash::Hash;
 use crate::library::State;
 use crate::node::{Key, Node, Stamp, Why};
@@ -20,6 +21,7 @@ use crate::walk::{list, reading};
 pub(crate) struct Ground {
     keys: Vec<Key>,
     open: Vec<Root>,
+    fence: Fence,
     limits: Limits,
 }
 
@@ -32,8 +34,8 @@ pub(crate) struct Now {
 }
 
 impl Ground {
-    pub(crate) fn open(keys: Vec<Key>, limits: Limits) -> Self {
-        let mut ground = Self { keys, open: Vec::new(), limits };
+    pub(crate) fn open(keys: Vec<Key>, fence: Fence, limits: Limits) -> Self {
+        let mut ground = Self { keys, open: Vec::new(), fence, limits };
         ground.reopen();
         ground
     }
@@ -46,6 +48,11 @@ impl Ground {
     /// Whether a path is in the workspace.
     pub(crate) fn covers(&self, key: &Key) -> bool {
         self.keys.iter().any(|root| crate::beneath::below(root, key).is_some())
+    }
+
+    /// Returns the place of the program's own that a path is or lies in.
+    pub(crate) fn own(&self, key: &Key) -> Option<&Key> {
+        self.fence.place_of(key)
     }
 
     pub(crate) fn is_root(&self, key: &Key) -> bool {

@@ -63,7 +63,10 @@ impl Checkpoints for Keeper {
             let library = Library::new(&depot.objects);
             let (from, to) = (library.tree(&from)?, library.tree(&to)?);
             let differences = library.compare(&from, &to)?;
-            Ok(differences.iter().filter(|one| one.is_change()).map(told).collect())
+            // A tree of a time when they were not left out may have them.
+            let fence = depot.fence(&to.roots);
+            let is_told = |one: &&Difference| one.is_change() && fence.place_of(&one.key).is_none();
+            Ok(differences.iter().filter(is_told).map(told).collect())
         })
         .await
     }

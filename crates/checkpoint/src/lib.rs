@@ -5,14 +5,15 @@
 //! entry; a restore that touches only what still is as the turn left it.
 //! **Knows** `driver-api`, `protocol`, `stdx`.
 //! **Never** writes through a link or out of a root, never overwrites what somebody else wrote
-//! since unless told to, never names a tree that is not whole on disk, and never decides when to
-//! capture or what to take back.
+//! since unless told to, never looks into or touches what the program itself keeps, never names a
+//! tree that is not whole on disk, and never decides when to capture or what to take back.
 
 mod batch;
 mod beneath;
 mod capture;
 mod depot;
 mod error;
+mod fence;
 mod ground;
 mod hash;
 mod keeper;

@@ -21,7 +21,7 @@ const PIECES_HELD_MAX: usize = 1_024;
 pub(crate) enum State {
     Absent,
     There(Node),
-    /// It lies in something that the tree does not look into.
+    /// It lies in something that the tree does not look into, or could not be looked at.
     Unknown,
 }
 
@@ -133,6 +133,9 @@ impl<'a> Library<'a> {
                 continue;
             }
             let state = |tree, entry: Option<Entry>| match entry {
+                Some(Entry { node: Node::Left(left), .. }) if left.why.is_unknown() => {
+                    Ok(State::Unknown)
+                }
                 Some(entry) => Ok(State::There(entry.node)),
                 None => self.absent(tree, &key),
             };

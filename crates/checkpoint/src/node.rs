@@ -77,15 +77,34 @@ pub(crate) enum Why {
     Unreadable,
     Special,
     Mount,
+    /// The program's own data.
+    Own,
+    /// There is a name, and nothing can be learned about it.
+    Unseen,
 }
 
 impl Why {
-    const ALL: [Self; 6] =
-        [Self::Git, Self::Ignored, Self::Large, Self::Unreadable, Self::Special, Self::Mount];
+    /// Manifests hold positions in this list: what is new comes last.
+    const ALL: [Self; 8] = [
+        Self::Git,
+        Self::Ignored,
+        Self::Large,
+        Self::Unreadable,
+        Self::Special,
+        Self::Mount,
+        Self::Own,
+        Self::Unseen,
+    ];
 
     /// Whether nothing at all is known of it, not even whether it changed.
     pub(crate) fn is_blind(self) -> bool {
-        matches!(self, Self::Git | Self::Ignored | Self::Mount)
+        matches!(self, Self::Git | Self::Ignored | Self::Mount | Self::Own | Self::Unseen)
+    }
+
+    /// Whether its coming and going says nothing either: the program's own files do so while turns
+    /// run, and what cannot be looked at may be there in truth.
+    pub(crate) fn is_unknown(self) -> bool {
+        matches!(self, Self::Own | Self::Unseen)
     }
 
     /// Says it of the older state, as half a sentence.
@@ -97,6 +116,8 @@ impl Why {
             Self::Unreadable => "it could not be read when the checkpoint was made",
             Self::Special => "it is no file, folder or link",
             Self::Mount => "it is on another mount",
+            Self::Own => "it is this program's own data",
+            Self::Unseen => "it could not be looked at when the checkpoint was made",
         }
     }
 }
@@ -124,12 +145,18 @@ impl Node {
         let stamp = Stamp::of(stat);
         let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         let (mode, size, mtime_ns) = match why {
-            Why::Git | Why::Ignored | Why::Mount => (0, 0, 0),
+            Why::Git | Why::Ignored | Why::Mount | Why::Own | Why::Unseen => (0, 0, 0),
             // The time of a folder changes with every name in it.
             Why::Unreadable if is_folder => (stamp.mode, 0, 0),
             Why::Large | Why::Unreadable | Why::Special => (stamp.mode, stamp.size, stamp.mtime_ns),
         };
         Self::Left(Left { why, is_folder, mode, size, mtime_ns })
+    }
+
+    /// A name about which nothing is known.
+    pub(crate) fn unseen() -> Self {
+        let why = Why::Unseen;
+        Self::Left(Left { why, is_folder: false, mode: 0, size: 0, mtime_ns: 0 })
     }
 
     pub(crate) fn is_folder(&self) -> bool {

@@ -5,6 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
 use crate::error::{Error, Result};
 use crate::hash::Hash;
@@ -78,6 +81,21 @@ impl Objects {
         };
         let bytes = unpack(&packed).filter(|bytes| Hash::of(bytes) == *hash);
         bytes.ok_or(Error::Damaged(*hash))
+    }
+
+    /// Returns when an object was written or last touched; the beginning of time where it is not.
+    pub(crate) fn time(&self, shelf: Shelf, hash: &Hash) -> SystemTime {
+        let metadata = fs::metadata(self.place(shelf, hash));
+        metadata.and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Gives an object the time of now.
+    pub(crate) fn touch(&self, shelf: Shelf, hash: &Hash) -> Result<()> {
+        let path = self.place(shelf, hash);
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        let touched = utimensat(CWD, &path, &times, AtFlags::empty());
+        touched.map_err(|error| Error::io("set the time of", &path, error))
     }
 
     /// Takes an object away, where there is one.

@@ -21,14 +21,19 @@ pub struct Options {
     /// The folder of all checkpoints; made, for its owner alone, where it is missing. It must not
     /// be shared with anything else.
     pub folder: PathBuf,
+    /// Folders and files that are never captured, and never touched by a restore, forced or not:
+    /// what the program itself keeps while turns run. A file stands for those beside it as well
+    /// whose names go on with a dash, as databases have them. A folder that holds a root of the
+    /// workspace does not count for it. The folder of the checkpoints need not be named.
+    pub left_out: Vec<PathBuf>,
     /// The limits.
     pub limits: Limits,
 }
 
 impl Options {
-    /// The usual limits.
+    /// The usual limits, and nothing left out beside the folder itself.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), limits: Limits::default() }
+        Self { folder: folder.into(), left_out: Vec::new(), limits: Limits::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Taking change sets back.
 
 mod apply;
+mod aside;
 mod chains;
 mod plan;
 
@@ -25,7 +26,11 @@ pub(crate) fn restore(depot: &Depot, restore: &Restore) -> Result<Restored> {
     let library = Library::new(&depot.objects);
     let roots = tree::roots(&restore.roots);
     let chains = chains::follow(depot, &library, restore, &roots)?;
-    let mut ground = Ground::open(roots, depot.limits);
+    let fence = depot.fence(&roots);
+    let mut ground = Ground::open(roots, fence, depot.limits);
+    if !restore.is_dry {
+        aside::clear(&ground, chains.chains.keys());
+    }
     let oldest = restore.sets.last().map(|set| library.tree(&set.before)).transpose()?;
     let mut plan = Plan::default();
     plan.judge(&ground, chains, restore.is_forced);

@@ -5,7 +5,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use protocol::SessionId;
 
@@ -29,7 +28,6 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 pub(crate) struct Trees {
     pub(crate) path: PathBuf,
-    pub(crate) changed_at: SystemTime,
     /// Oldest first; a tree that was captured twice stands where it was captured last.
     pub(crate) trees: Vec<Hash>,
 }
@@ -62,12 +60,12 @@ impl Sessions {
         self.trees(session).pop()
     }
 
-    /// Writes down that a session has a tree, durably.
-    pub(crate) fn add(&self, session: &SessionId, tree: &Hash) -> Result<()> {
+    /// Writes down that a session has a tree, durably. Returns whether that was news.
+    pub(crate) fn add(&self, session: &SessionId, tree: &Hash) -> Result<bool> {
         if self.newest(session).as_ref() == Some(tree) {
-            return Ok(());
+            return Ok(false);
         }
-        self.append(session, &[*tree])
+        self.append(session, &[*tree]).map(|()| true)
     }
 
     /// Lets a session have all trees of another one, beneath those that it has.
@@ -107,15 +105,13 @@ impl Sessions {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(error)),
-            };
             let path = entry.path();
-            let text = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-            let changed_at = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            all.push(Trees { path, changed_at, trees: lines(&text) });
+            let text = match fs::read(&path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io("read", &path, error)),
+            };
+            all.push(Trees { path, trees: lines(&text) });
         }
         Ok(all)
     }

@@ -1,7 +1,8 @@
 //! What files looked like when they were read: as long as they still do, they are not read again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,8 @@ use crate::wire::{Reader, Writer};
 const HEAD: &[u8] = b"narthex stats 1\n";
 /// The largest file of this kind: half a million entries.
 const CACHE_BYTES_MAX: u64 = 128 << 20;
+/// More than the bytes before the first file.
+const START_BYTES: u64 = 64;
 /// How many sets of roots are held in memory: a server's busiest workspaces.
 const HELD_MAX: usize = 4;
 
@@ -74,12 +77,43 @@ impl StatCache {
         fs::rename(&aside, &path).map_err(|error| Error::io("rename", &aside, error))
     }
 
+    /// How many bytes are kept on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Returns how many bytes are kept for each tree.
+    pub(crate) fn bytes_by_tree(&self) -> HashMap<Hash, u64> {
+        let mut all = HashMap::new();
+        for (path, bytes) in self.files() {
+            if let Some(tree) = tree_of(&path) {
+                *all.entry(tree).or_default() += bytes;
+            }
+        }
+        all
+    }
+
+    /// Removes what is of other trees than these, and what was never finished: without its tree,
+    /// a file says nothing that may be believed. Nobody else may be at work.
+    pub(crate) fn retain(&self, trees: &HashSet<Hash>) {
+        for (path, _) in self.files() {
+            let is_whole = path.extension().is_none();
+            if !is_whole || !tree_of(&path).is_some_and(|tree| trees.contains(&tree)) {
+                let _gone = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> + use<> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.len())))
+    }
+
     /// Forgets everything: something that was taken for kept is not.
     pub(crate) fn clear(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for file in files {
-            let _gone = fs::remove_file(file.path());
+        for (path, _) in self.files() {
+            let _gone = fs::remove_file(path);
         }
     }
 
@@ -99,6 +133,15 @@ fn name(roots: &[Key]) -> Hash {
         bytes.bytes(root.as_bytes());
     }
     Hash::of(&bytes.finish())
+}
+
+/// Reads no more of a file than the name of its tree.
+fn tree_of(path: &Path) -> Option<Hash> {
+    let mut bytes = Vec::new();
+    let mut start = fs::File::open(path).ok()?.take(START_BYTES);
+    start.read_to_end(&mut bytes).ok()?;
+    let mut from = Reader::after(HEAD, &bytes)?;
+    if from.number()? == 0 { None } else { from.hash() }
 }
 
 fn encode(stats: &Stats) -> Vec<u8> {
@@ -169,5 +212,26 @@ mod tests {
         }
         cache.clear();
         assert_eq!(*cache.load(&roots), Stats::default());
+    }
+
+    #[test]
+    fn what_is_of_no_kept_tree_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = StatCache::new(folder.path());
+        fs::create_dir(cache.folder()).unwrap();
+        let [kept, gone] = [b"kept", b"gone"].map(|text| Hash::of(text));
+        let roots = |text: &str| [Key::from_bytes(text.as_bytes())];
+        let of = |tree| Stats { tree, files: HashMap::new() };
+        for (root, tree) in [("/a", Some(kept)), ("/b", Some(gone)), ("/c", None)] {
+            cache.save(&roots(root), of(tree)).unwrap();
+        }
+        let file = |root| cache.folder().join(name(&roots(root)).to_string());
+        fs::copy(file("/a"), file("/a").with_extension("77")).unwrap();
+        let length = fs::metadata(file("/a")).unwrap().len();
+        cache.retain(&[kept].into());
+        let left: Vec<_> = cache.files().collect();
+        assert_eq!(left, [(file("/a"), length)]);
+        assert_eq!(cache.bytes(), length);
+        assert_eq!(cache.bytes_by_tree(), [(kept, length)].into());
     }
 }

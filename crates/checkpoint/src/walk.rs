@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::batch::Batch;
 use crate::beneath::{LISTED, Root};
 use crate::error::{Error, Result};
+use crate::fence::Fence;
 use crate::library::Library;
 use crate::node::{Entry, Key, Node, Stamp, Why};
 use crate::objects::{Objects, Shelf};
@@ -37,6 +38,7 @@ const LIST_BYTES: usize = 32 << 10;
 pub(crate) struct Walk<'a> {
     pub(crate) roots: &'a [Key],
     pub(crate) limits: &'a Limits,
+    pub(crate) fence: &'a Fence,
     pub(crate) stats: &'a Stats,
     /// Whether all contents that `stats` names are known to be kept.
     pub(crate) is_trusted: bool,
@@ -109,10 +111,16 @@ impl Walk<'_> {
             }
         }
         let counts = Counts::default();
+        let mut seen = Seen::default();
         let queue = Queue::default();
         for root in &roots {
             let opened = root.at(&root.key, LISTED).and_then(rustix::fs::fstat);
             let stat = opened.map_err(|error| Error::io("open", root.key.path(), error))?;
+            if self.fence.is_at(&root.key, &stat) {
+                let (key, node) = (root.key.clone(), Node::left(Why::Own, &stat));
+                seen.entries.push(Entry { key, node });
+                continue;
+            }
             let (key, rules) = (root.key.clone(), Rules::above(&root.key));
             queue.push(Task::Folder(Folder { root, key, stat, rules, is_hidden: false }));
         }
@@ -131,7 +139,6 @@ impl Walk<'_> {
                 .map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        let mut seen = Seen::default();
         for part in parts {
             let part = part?;
             seen.entries.extend(part.entries);
@@ -193,7 +200,9 @@ impl Worker<'_> {
             match statat(&here.open, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => self.entry(&mut here, &name, key, stat)?,
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(Error::io("look at", key.path(), error)),
+                // A folder may be listed and not searched; a mount may be for others alone, or
+                // its server dead. One such name is no reason to keep nothing.
+                Err(_) => self.add(key, Node::unseen())?,
             }
             if here.files.len() >= FILES_AT_ONCE {
                 queue.push(Task::Files(here.folder.root, std::mem::take(&mut here.files)));
@@ -216,6 +225,9 @@ impl Worker<'_> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if name.to_bytes() == GIT.as_bytes() {
             return self.add(key, Node::left(Why::Git, &stat));
+        }
+        if self.walk.fence.is_at(&key, &stat) {
+            return self.add(key, Node::left(Why::Own, &stat));
         }
         if stat.st_dev != folder.root.device {
             return self.add(key, Node::left(Why::Mount, &stat));

@@ -1,18 +1,22 @@
 //! Going back: `narthex undo`, `narthex rewind`, and the point that a copy ends at.
 
-use protocol::event::RewindScope;
-use protocol::{CheckpointId, Refusal, RefusalCode, Seq, SessionId, Timestamp};
-use runtime_api::{AgentSettings, Error, GoBack, Handle, PointInfo, WentBack};
-use serde_json::{Value, json};
-use terminal::{Ask, Console, Exit, Failure, Heard, Paint, escape};
+mod points;
+mod talk;
 
+use protocol::event::RewindScope;
+use protocol::{CheckpointId, Seq, SessionId};
+use runtime_api::{AgentSettings, GoBack, Handle, PointInfo, WentBack};
+use serde_json::{Value, json};
+use terminal::{Console, Exit, Failure, Paint, escape};
+
+use self::points::{list, named};
 use crate::args::{BackOptions, Globals, RewindArgs, UndoArgs};
 use crate::door::{Room, print, print_json};
 use crate::machine::{House, Machine, Need};
 use crate::session::{self, check_folder, find, house};
 
-/// How many points are offered: what fits on a screen. A list shows all.
-const OFFERED: usize = 15;
+/// The setting without which nothing is captured.
+const CAPTURING: &str = "checkpoints.enabled";
 /// How many paths of one kind people are shown; a program gets all.
 const PATHS_SHOWN: usize = 200;
 
@@ -28,19 +32,37 @@ pub(crate) async fn undo<M: Machine>(
     let points = room.desk.stops.guard(house.handle.points(&id)).await?;
     let went = room.desk.stops.guard(house.handle.undo(&id, go_back(args.how))).await?;
     let label = went.point.as_ref().and_then(|id| points.iter().find(|point| point.id == *id));
-    let console = &mut room.desk.console;
     if args.how.json {
-        return show_json(&id, &went, args.how, console);
+        return show_json(&id, &went, args.how, &mut room.desk.console);
     }
-    if went.point.is_none() {
-        console.say(&format!("nothing to undo in session {id}"));
+    let Some(point) = &went.point else {
+        let mut words = format!("nothing to undo in session {id}");
+        if !is_capturing(room, globals) {
+            words.push_str(&format!("; checkpoints are off ({CAPTURING})"));
+        }
+        room.desk.console.say(&words);
         return Ok(Exit::Done);
-    }
-    let what =
-        label.map_or_else(String::new, |point| format!(" of “{}”", escape::line(&point.label, 60)));
+    };
+    let prompt = match label {
+        Some(point) => named_by_its_prompt(point),
+        None => format!("the prompt at {}", escape::line(point.as_str(), 80)),
+    };
     let title =
         if args.how.dry_run { "undo would take back the changes" } else { "undone: the changes" };
-    show(&format!("{title}{what}"), &within(went, &house.cwd), args.how, console)
+    let title = format!("{title} of {prompt}");
+    show(&title, &within(went, &house.cwd), args.how, &mut room.desk.console)
+}
+
+/// Tells whether files are captured here; so it is where that cannot be told.
+fn is_capturing<M: Machine>(room: &Room<'_, M>, globals: &Globals) -> bool {
+    let Ok((settings, _)) = room.machine.settings(globals) else { return true };
+    !settings.iter().any(|setting| setting.key == CAPTURING && setting.value == "false")
+}
+
+/// Names a point by the prompt that it stands before.
+fn named_by_its_prompt(point: &PointInfo) -> String {
+    let label = escape::line(&point.label, 60);
+    if label.is_empty() { "a prompt without words".to_owned() } else { format!("“{label}”") }
 }
 
 /// Goes back to a point, or lists the points.
@@ -56,15 +78,12 @@ pub(crate) async fn rewind<M: Machine>(
     if args.list {
         return list(&points, args.how.json, (room.now)(), &mut room.desk.console);
     }
-    let point = match &args.point {
-        Some(given) => named(&points, given)?.clone(),
-        None => match pick(room, &points).await? {
-            Some(point) => point,
-            None => return Ok(Exit::Done),
-        },
+    let Some(given) = &args.point else {
+        return talk::rewind(room, (&house, &id), &points, &args).await;
     };
+    let point = named(&points, given)?.clone();
     open(room, &house, &id).await?;
-    let scope = args.scope();
+    let scope = args.scope().unwrap_or(RewindScope::Both);
     let work = house.handle.rewind(&id, &point.id, scope, go_back(args.how));
     let went = room.desk.stops.guard(work).await?;
     let console = &mut room.desk.console;
@@ -118,122 +137,6 @@ async fn open<M>(room: &mut Room<'_, M>, house: &House, id: &SessionId) -> Resul
     Ok(())
 }
 
-/// Finds a point by its id, or by the beginning of its id where only one begins so.
-fn named<'a>(points: &'a [PointInfo], given: &str) -> Result<&'a PointInfo, Failure> {
-    let exact = points.iter().find(|point| point.id.as_str() == given);
-    let mut like = points.iter().filter(|point| point.id.as_str().starts_with(given));
-    match (exact, given.is_empty(), like.next(), like.next()) {
-        (Some(point), ..) | (None, false, Some(point), None) => Ok(point),
-        (None, false, Some(_), Some(_)) => {
-            Err(Failure::usage(format!("more than one point begins with '{given}'")))
-        }
-        _ => {
-            let text = format!("no point {given}; see: narthex rewind --list");
-            Err(Error::Refusal(Refusal::new(RefusalCode::CheckpointNotFound, text)).into())
-        }
-    }
-}
-
-fn list(
-    points: &[PointInfo],
-    is_json: bool,
-    now: Timestamp,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
-    if is_json {
-        let points: Vec<Value> = points.iter().map(point_to_json).collect();
-        let text = json!({ "points": points }).to_string();
-        return print_json(console, &text);
-    }
-    if points.is_empty() {
-        console.say("there is no point to go back to yet");
-        return Ok(Exit::Done);
-    }
-    let paint = console.data_paint();
-    let text: String = points
-        .iter()
-        .map(|point| {
-            let id = escape::line(point.id.as_str(), 80);
-            format!("{id}  {}\n", line_of(point, now, paint))
-        })
-        .collect();
-    print(console, &text)
-}
-
-/// Tells a point in one line: its age, what its turn did, its prompt.
-fn line_of(point: &PointInfo, now: Timestamp, paint: Paint) -> String {
-    let age = terminal::age(point.created_at, now);
-    let files = match (point.has_files, point.files) {
-        (false, _) => "–".to_owned(),
-        (true, count) => stdx::plural(count, "file"),
-    };
-    let state = match (point.is_cut, point.is_undone) {
-        (true, _) => paint.dim(" (rewound)"),
-        (false, true) => paint.dim(" (undone)"),
-        (false, false) => String::new(),
-    };
-    format!("{age:>8}  {files:>8}  {}{state}", escape::line(&point.label, 80))
-}
-
-fn point_to_json(point: &PointInfo) -> Value {
-    json!({
-        "id": point.id,
-        "seq": point.seq,
-        "createdAt": point.created_at,
-        "messageId": point.message_id,
-        "label": point.label,
-        "files": point.files,
-        "hasFiles": point.has_files,
-        "isUndone": point.is_undone,
-        "isCut": point.is_cut,
-    })
-}
-
-/// Asks which point; none when nobody wants one.
-async fn pick<M>(
-    room: &mut Room<'_, M>,
-    points: &[PointInfo],
-) -> Result<Option<PointInfo>, Failure> {
-    let facts = *room.desk.console.facts();
-    if !facts.input_is_terminal || !facts.err_is_terminal {
-        let text = "which point? name one: narthex rewind POINT (narthex rewind --list shows them)";
-        return Err(Failure::usage(text));
-    }
-    let offered: Vec<&PointInfo> =
-        points.iter().rev().filter(|point| !point.is_cut).take(OFFERED).collect();
-    if offered.is_empty() {
-        room.desk.console.say("there is no point to go back to yet");
-        return Ok(None);
-    }
-    let (now, paint) = ((room.now)(), room.desk.console.paint());
-    for (place, point) in offered.iter().enumerate() {
-        room.desk.console.say(&format!("{:>3}  {}", place + 1, line_of(point, now, paint)));
-    }
-    loop {
-        let desk = &mut room.desk;
-        desk.input.forget();
-        let ask = Ask::Answer("back to before which prompt (Enter: none)? ".to_owned());
-        let heard = tokio::select! {
-            biased;
-            _ = desk.stops.next() => return Err(Failure::stopped()),
-            heard = desk.input.next(ask) => heard,
-        };
-        let line = match heard {
-            Heard::Line(line) => line,
-            Heard::Stale => continue,
-            _ => return Ok(None),
-        };
-        if line.trim().is_empty() {
-            return Ok(None);
-        }
-        let place = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        if let Some(point) = place.and_then(|place| offered.get(place)) {
-            return Ok(Some((*point).clone()));
-        }
-        desk.console.say(&format!("a number from 1 to {}, please", offered.len()));
-    }
-}
-
 /// Says where one is now, or would be.
 fn title(point: &PointInfo, scope: RewindScope, went: &WentBack, is_dry: bool) -> String {
     let what = match scope {
@@ -241,14 +144,14 @@ fn title(point: &PointInfo, scope: RewindScope, went: &WentBack, is_dry: bool) -
         RewindScope::Conversation => "the conversation",
         RewindScope::Files => "the files",
     };
-    let label = escape::line(&point.label, 60);
+    let label = named_by_its_prompt(point);
     let messages = match went.messages_removed {
         0 => String::new(),
         count => format!(", {} taken off", stdx::plural(count, "message")),
     };
     match is_dry {
-        true => format!("{what} would be as before “{label}”{messages}"),
-        false => format!("{what} are as before “{label}”{messages}"),
+        true => format!("{what} would be as before {label}{messages}"),
+        false => format!("{what} are as before {label}{messages}"),
     }
 }
 
@@ -272,7 +175,15 @@ fn show(
     options: BackOptions,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let paint = console.data_paint();
+    let text = changes(went, console.data_paint());
+    console.say(&format!("{title} ({})", counts(went)));
+    print(console, &text)?;
+    show_rest(went, options, console);
+    Ok(exit(went, options))
+}
+
+/// Names the paths that changed, one a line.
+fn changes(went: &WentBack, paint: Paint) -> String {
     let mut text = String::new();
     for (mark, path) in went.changed.iter().take(PATHS_SHOWN) {
         let line = format!("{mark} {}", escape::line(path, 400));
@@ -286,8 +197,11 @@ fn show(
     if went.changed.len() > PATHS_SHOWN {
         text.push_str(&format!("… {} more\n", went.changed.len() - PATHS_SHOWN));
     }
-    console.say(&format!("{title} ({})", counts(went)));
-    print(console, &text)?;
+    text
+}
+
+/// Says what was kept and what nobody can bring back.
+fn show_rest(went: &WentBack, options: BackOptions, console: &mut Console) {
     let paint = console.paint();
     if !went.kept.is_empty() {
         let hint = if options.force { "" } else { " (--force brings these back as well)" };
@@ -306,7 +220,6 @@ fn show(
             console.say(&format!("  {}", escape::line(sentence, 400)));
         }
     }
-    Ok(exit(went, options))
 }
 
 fn counts(went: &WentBack) -> String {

@@ -157,7 +157,13 @@ impl<M: Machine> Talk<'_, '_, M> {
             return Ok(Next::Go(Exit::Done));
         }
         match slash::read(line) {
-            Ok(None) => self.prompt(line).await,
+            Ok(None) => match self.slip(line).await? {
+                Some(words) => {
+                    self.room.desk.console.say(&words);
+                    Ok(Next::Go(Exit::Done))
+                }
+                None => self.prompt(line).await,
+            },
             // The runtime's own commands are prompts that it obeys.
             Ok(Some(command)) if self.is_runtimes(&command) => self.prompt(line).await,
             Ok(Some(Slash::Quit)) => Ok(Next::Leave),
@@ -167,6 +173,22 @@ impl<M: Machine> Talk<'_, '_, M> {
             }
             Err(problem) => Err(Failure::usage(problem)),
         }
+    }
+
+    /// Says what a person may have meant with a line that is nearly a command. Lines that are
+    /// piped are sent as they are.
+    async fn slip(&mut self, line: &str) -> Result<Option<String>, Failure> {
+        if self.attendance != Attendance::Person || !line.starts_with('/') {
+            return Ok(None);
+        }
+        self.learn_early().await?;
+        Ok(slash::meant(line, &self.commands).map(|(word, name)| {
+            format!(
+                "no command /{}; did you mean /{}? to send it as text, begin with a space",
+                escape::line(&word, 40),
+                escape::line(&name, 40)
+            )
+        }))
     }
 
     fn is_runtimes(&self, command: &Slash) -> bool {
@@ -203,8 +225,15 @@ impl<M: Machine> Talk<'_, '_, M> {
         Ok(())
     }
 
-    /// Says which commands there are. Before there is a session, any stored one knows them.
+    /// Says which commands there are.
     async fn help(&mut self) -> Result<(), Failure> {
+        self.learn_early().await?;
+        self.room.desk.console.say(&slash::help(&self.commands));
+        Ok(())
+    }
+
+    /// Learns the runtime's commands before there is a session: any stored one knows them.
+    async fn learn_early(&mut self) -> Result<(), Failure> {
         if self.commands.is_empty() && self.watch.is_none() {
             let handle = self.house.handle.clone();
             let filter = SessionFilter { cwd: None, before: None, limit: 1 };
@@ -214,7 +243,6 @@ impl<M: Machine> Talk<'_, '_, M> {
                 self.words.set(slash::words(&self.commands));
             }
         }
-        self.room.desk.console.say(&slash::help(&self.commands));
         Ok(())
     }
 

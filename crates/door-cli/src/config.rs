@@ -1,12 +1,23 @@
 //! `narthex config`.
 
+use std::path::Path;
+
 use serde_json::json;
 use terminal::{Exit, Failure, escape};
 
 use crate::args::{ConfigAction, Globals, ListFormat};
-use crate::door::{Room, print};
+use crate::door::{Room, print, print_json};
 use crate::machine::Machine;
 use crate::session::say_all;
+
+/// How much of a path is shown: the system lets none be longer.
+const PATH_CHARS: usize = 4096;
+/// How much is shown of what is wrong with a file.
+const STATE_CHARS: usize = 1000;
+
+fn shown(path: &Path) -> String {
+    escape::line(&path.display().to_string(), PATH_CHARS)
+}
 
 /// Shows or changes settings.
 pub(crate) fn run<M: Machine>(
@@ -20,7 +31,7 @@ pub(crate) fn run<M: Machine>(
         ConfigAction::Show { output_format: ListFormat::Json } => {
             let (settings, notices) = machine.settings(globals)?;
             say_all(&notices, console);
-            print(console, &format!("{}\n", json!({ "settings": settings })))
+            print_json(console, &json!({ "settings": settings }).to_string())
         }
         ConfigAction::Show { output_format: ListFormat::Text } => {
             let paint = console.data_paint();
@@ -39,20 +50,22 @@ pub(crate) fn run<M: Machine>(
         }
         ConfigAction::Set { key, value } => {
             let path = machine.set(globals, &key, &value)?;
-            console.say(&format!("wrote {}", path.display()));
+            console.say(&format!("wrote {}", shown(&path)));
             Ok(Exit::Done)
         }
         ConfigAction::Path => {
             let files = machine.files(globals)?;
             let lines = files.iter().map(|file| {
-                format!("{:<9} {}  ({})\n", file.layer, file.path.display(), file.state)
+                let state = escape::line(&file.state, STATE_CHARS);
+                format!("{:<9} {}  ({state})\n", file.layer, shown(&file.path))
             });
             let text: String = lines.collect();
             print(console, &text)
         }
         ConfigAction::Trust { path } => {
-            let file = machine.trust(globals, path)?;
-            console.say(&format!("trusted {} as it is now", file.display()));
+            for file in machine.trust(globals, path)? {
+                console.say(&format!("trusted {} as it is now", shown(&file)));
+            }
             Ok(Exit::Done)
         }
     }

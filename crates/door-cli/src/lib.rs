@@ -35,7 +35,7 @@ pub use door::{Streams, run};
 pub use machine::{
     Check, CheckStatus, DemoProject, ExplainedCall, ExplainedPart, ExplainedRule, House, Machine,
     Need, NewKey, PolicyInForce, PolicyLayer, PolicyMachine, PolicyWord, Setting, SettingsFile,
-    SignedBundle, UntrustedProject, VerifiedBundle,
+    SignedBundle, UntrustedFile, UntrustedProject, VerifiedBundle,
 };
 pub use terminal::tty::{forget_typed, terminal_width};
 pub use terminal::{Exit, Failure, Forget, STOPS_WAITING, Stop, Stops, StreamFacts};

@@ -59,11 +59,20 @@ pub struct House {
     pub untrusted: Option<UntrustedProject>,
 }
 
-/// A project's settings file that nobody has trusted yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A project's files that nobody has trusted yet as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UntrustedProject {
+    /// The files; there is at least one.
+    pub files: Vec<UntrustedFile>,
+}
+
+/// A file that waits for trust.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntrustedFile {
     /// Where it is.
     pub path: PathBuf,
+    /// What it held when it was read: this is shown and trusted, whatever the file holds by then.
+    pub text: String,
     /// What it would change, one line each, after "it would": rules that allow, hooks with their
     /// commands.
     pub summary: Vec<String>,
@@ -155,11 +164,17 @@ pub trait Machine: PolicyMachine {
     /// When the home folder cannot be told.
     fn files(&self, globals: &Globals) -> Result<Vec<SettingsFile>, Failure>;
 
-    /// Trusts a project's settings file as it is now and returns its path.
+    /// Trusts the files of a project as they are now and returns their paths.
     ///
     /// # Errors
-    /// When there is no such file or it is wrong.
-    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure>;
+    /// When there is no such file or one is wrong.
+    fn trust(&self, globals: &Globals, folder: Option<PathBuf>) -> Result<Vec<PathBuf>, Failure>;
+
+    /// Trusts files exactly as they were read.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    fn trust_offered(&self, globals: &Globals, offered: &UntrustedProject) -> Result<(), Failure>;
 
     /// Keeps a provider's key and returns the file's path.
     ///

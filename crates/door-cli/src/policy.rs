@@ -51,7 +51,7 @@ pub(crate) async fn run<M: Machine>(
             console.say(&format!(
                 "wrote the private key to {}; keep it where only those who write policies can \
                  read it",
-                key.path.display()
+                line(&key.path.display().to_string())
             ));
             console.say(&format!(
                 "the public key, {}, belongs into the managed settings as remotePolicyPublicKey or \
@@ -66,7 +66,7 @@ pub(crate) async fn run<M: Machine>(
             say_all(&signed.notices, console);
             match signed.written {
                 Some(path) => {
-                    console.say(&format!("wrote {}", path.display()));
+                    console.say(&format!("wrote {}", line(&path.display().to_string())));
                     Ok(Exit::Done)
                 }
                 None => print(console, &signed.text),
@@ -124,6 +124,12 @@ fn explanation(explained: &ExplainedCall, paint: Paint) -> String {
     add(&mut text, &format!("  {said}  {} {mode}", line(&explained.mode_reason)));
     heading(&mut text, "layers, from strongest to weakest", paint);
     add_layers(&mut text, &explained.layers, paint);
+    if !explained.voters.is_empty() {
+        heading(&mut text, "beside the policy", paint);
+    }
+    for voter in &explained.voters {
+        add(&mut text, &format!("  {}", line(voter)));
+    }
     text
 }
 

@@ -10,7 +10,7 @@ use runtime_api::{
     SessionInfo,
 };
 use terminal::tty::Kept;
-use terminal::{Attendance, Console, Failure, Form, Watch, Words};
+use terminal::{Attendance, Console, Failure, Form, Watch, Words, escape};
 
 use crate::args::Globals;
 use crate::door::Room;
@@ -21,6 +21,9 @@ use crate::trust;
 const PACE: usize = 256;
 /// How many sessions are looked through for the beginning of an id, or for one with a prompt.
 const SESSIONS_SEARCHED: usize = 1000;
+
+/// How much of a path is shown: the system lets none be longer.
+const PATH_CHARS: usize = 4096;
 
 /// Which session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +82,11 @@ pub(crate) async fn house<M: Machine>(
     if let Some(project) = house.untrusted.take().filter(|_| may_ask)
         && trust::is_granted(room, &project).await?
     {
-        let file = room.machine.trust(globals, None)?;
-        room.desk.console.say(&format!("trusted {} as it is now", file.display()));
+        room.machine.trust_offered(globals, &project)?;
+        for file in &project.files {
+            let path = escape::line(&file.path.display().to_string(), PATH_CHARS);
+            room.desk.console.say(&format!("trusted {path} as it was read"));
+        }
         house.handle.shutdown().await;
         house = build(room, globals, need).await?;
     }
@@ -187,10 +193,11 @@ pub(crate) fn check_folder(stored: &SessionInfo, house: &House) -> Result<(), Fa
     if is_here {
         return Ok(());
     }
-    let (id, folder, here) = (&stored.id, &stored.cwd, &house.cwd);
+    let [folder, here] = [&stored.cwd, &house.cwd].map(|path| escape::line(path, PATH_CHARS));
+    let id = &stored.id;
     Err(Failure::usage(format!(
         "session {id} works in {folder}, not in {here}; go there, or add: --cwd {}",
-        quoted(folder)
+        quoted(&folder)
     )))
 }
 

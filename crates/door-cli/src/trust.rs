@@ -1,18 +1,17 @@
-//! The question whether a project's settings file may do what it says.
+//! The question whether a project's files may do what they say.
 
-use std::io::Read;
 use terminal::tty::Kept;
 use terminal::{Ask, Failure, Heard, Words, escape};
 
 use crate::door::Room;
-use crate::machine::UntrustedProject;
+use crate::machine::{UntrustedFile, UntrustedProject};
 
-/// How much of the file is shown.
-const FILE_BYTES_SHOWN: u64 = 64 << 10;
-/// How many lines of what the file would change are shown.
+/// How much of a path is shown: the system lets none be longer.
+const PATH_CHARS: usize = 4096;
+/// How many lines of what a file would change are shown; all of it is a letter away.
 const LINES_SHOWN: usize = 60;
 
-/// Asks whether the file is trusted; never where nobody sits at a terminal.
+/// Asks whether the files are trusted; never where nobody sits at a terminal.
 pub(crate) async fn is_granted<M>(
     room: &mut Room<'_, M>,
     project: &UntrustedProject,
@@ -28,7 +27,10 @@ pub(crate) async fn is_granted<M>(
     introduce(room, project);
     loop {
         let desk = &mut room.desk;
-        desk.console.say("    y trust it as it is now · n not now · d show the file");
+        desk.console.say(match project.files.len() {
+            1 => "    y trust it as it is now · n not now · d show the file",
+            _ => "    y trust them all as they are now · n not now · d show the files",
+        });
         desk.input.forget();
         let heard = tokio::select! {
             biased;
@@ -48,8 +50,9 @@ pub(crate) async fn is_granted<M>(
                 return Ok(false);
             }
             "d" => {
-                let text = read(project);
-                desk.console.say(&text);
+                for file in &project.files {
+                    desk.console.say(&whole(file));
+                }
             }
             _ => {}
         }
@@ -59,32 +62,27 @@ pub(crate) async fn is_granted<M>(
 fn introduce<M>(room: &mut Room<'_, M>, project: &UntrustedProject) {
     let console = &mut room.desk.console;
     let paint = console.paint();
-    let path = escape::line(&project.path.display().to_string(), 400);
     let question = paint.bold("This project brings settings that you have not trusted yet.");
     console.say(&format!("{} {question}", paint.care("?")));
-    console.say(&format!("    {path} would:"));
-    for line in project.summary.iter().take(LINES_SHOWN) {
-        console.say(&format!("    • {}", escape::line(line, 400)));
-    }
-    if project.summary.len() > LINES_SHOWN {
-        let rest = project.summary.len() - LINES_SHOWN;
-        console.say(&paint.dim(&format!("    … {rest} more; d shows the file")));
+    for file in &project.files {
+        console.say(&format!("    {} would:", path(file)));
+        for line in file.summary.iter().take(LINES_SHOWN) {
+            console.say(&format!("    • {}", escape::line(line, usize::MAX)));
+        }
+        if file.summary.len() > LINES_SHOWN {
+            let rest = file.summary.len() - LINES_SHOWN;
+            console.say(&paint.dim(&format!("    … {rest} more; d shows the file")));
+        }
     }
 }
 
-/// Reads the file as it is now, for people.
-fn read(project: &UntrustedProject) -> String {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(&project.path)
-        .and_then(|file| file.take(FILE_BYTES_SHOWN + 1).read_to_end(&mut bytes));
-    let path = project.path.display();
-    if let Err(error) = read {
-        return format!("narthex: read {path}: {error}");
-    }
-    let is_cut = u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_BYTES_SHOWN);
-    bytes.truncate(usize::try_from(FILE_BYTES_SHOWN).unwrap_or(usize::MAX));
-    let text = escape::text(&String::from_utf8_lossy(&bytes));
-    let lines: Vec<String> = text.lines().map(|line| format!("    │ {line}")).collect();
-    let end = if is_cut { "\n    … the rest is not shown" } else { "" };
-    format!("{}{end}", lines.join("\n"))
+/// Writes a file as it was read, all of it, for people.
+fn whole(file: &UntrustedFile) -> String {
+    let text = escape::text(&file.text);
+    let lines = text.lines().map(|line| format!("\n    │ {line}"));
+    format!("    {}{}", path(file), lines.collect::<String>())
+}
+
+fn path(file: &UntrustedFile) -> String {
+    escape::line(&file.path.display().to_string(), PATH_CHARS)
 }

@@ -172,6 +172,13 @@ pub trait Tool: Send + Sync + Debug {
         workspace: &dyn Workspace,
     ) -> Result<CallFacts, ToolError>;
 
+    /// Says why a call cannot work, where that is known before anybody is asked about it, for
+    /// example because the session has not read the file that it overwrites. Does no I/O.
+    fn refuses(&self, facts: &CallFacts, host: &dyn ToolHost) -> Option<String> {
+        let _ = (facts, host);
+        None
+    }
+
     /// Says what a call will change, as a unified diff of at most 64 KiB, before it runs: for
     /// people who are asked and for checks. Changes nothing. None where it cannot be told.
     async fn preview(

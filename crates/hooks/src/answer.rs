@@ -1,5 +1,6 @@
 //! What a hook answers: its exit code, and JSON or words on its standard output.
 
+mod keys;
 #[cfg(test)]
 mod tests;
 
@@ -7,7 +8,6 @@ use driver_api::{ExitStatus, HookVote, Moment};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::nearest::likeness;
 use crate::runner::{Ran, failure};
 
 /// How many characters of one hook the model is told: enough for advice, too little to fill a
@@ -19,10 +19,6 @@ const NOTICE_CHARS_MAX: usize = 2_000;
 
 /// The exit code that blocks.
 const BLOCKS: i32 = 2;
-
-/// How alike an unknown key has to be to a known one to count as misspelt. A wish that is misspelt
-/// must not be taken for no wish; whatever is farther away belongs to other programs.
-const MISSPELT_MIN: f64 = 0.8;
 
 /// What one hook said.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,16 +32,6 @@ pub(crate) struct Said {
     pub(crate) stop: Option<String>,
 }
 
-const KEYS: [&str; 7] = [
-    "continue",
-    "stopReason",
-    "systemMessage",
-    "suppressOutput",
-    "decision",
-    "reason",
-    "hookSpecificOutput",
-];
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Form {
@@ -58,6 +44,23 @@ struct Form {
     decision: Option<Decision>,
     reason: Option<String>,
     hook_specific_output: Option<Specific>,
+}
+
+impl Form {
+    /// Tells whether it refuses or ends something.
+    fn refuses(&self) -> bool {
+        let specific = self.hook_specific_output.as_ref();
+        let answer = specific.and_then(|specific| specific.decision.as_ref());
+        let decisions = [
+            self.decision,
+            specific.and_then(|specific| specific.permission_decision),
+            answer.map(|answer| answer.behavior),
+        ];
+        let is_denied = |decision: &Decision| decision.vote() == HookVote::Deny;
+        decisions.iter().flatten().any(is_denied)
+            || self.r#continue == Some(false)
+            || answer.is_some_and(|answer| answer.interrupt == Some(true))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -80,15 +83,6 @@ impl Decision {
     }
 }
 
-const SPECIFIC_KEYS: [&str; 6] = [
-    "hookEventName",
-    "permissionDecision",
-    "permissionDecisionReason",
-    "updatedInput",
-    "additionalContext",
-    "decision",
-];
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Specific {
@@ -99,8 +93,6 @@ struct Specific {
     additional_context: Option<String>,
     decision: Option<Answer>,
 }
-
-const ANSWER_KEYS: [&str; 4] = ["behavior", "message", "updatedInput", "interrupt"];
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,39 +150,36 @@ fn block(moment: Moment, reason: &str) -> Said {
 
 fn said(moment: Moment, stdout: &[u8]) -> Result<Said, String> {
     let text = words(stdout);
-    let text = text.trim();
+    let text = text.trim_matches(keys::is_blank);
     if !text.starts_with('{') {
-        let mut said = Said::default();
-        // What a hook prints at other moments is for whoever looks for its faults.
-        let is_context = matches!(moment, Moment::UserPromptSubmit | Moment::SessionStart);
-        if is_context && !text.is_empty() {
-            said.context.push(cut(text, CONTEXT_CHARS_MAX));
-        }
-        return Ok(said);
+        return in_words(moment, text);
     }
     let bad = |error: serde_json::Error| format!("answered with JSON that is wrong: {error}");
     let value: Value = serde_json::from_str(text).map_err(bad)?;
-    check_spelling(&value)?;
-    let form = Form::deserialize(&value).map_err(bad)?;
-    understood(moment, form)
+    // From the text, not from the value, which has lost the first of two equal keys.
+    let form = serde_json::from_str::<Form>(text).map_err(bad);
+    match (keys::wrong(&value), form) {
+        (None, form) => understood(moment, form?),
+        // A refusal that is understood stands, whatever else is wrong.
+        (Some(why), Ok(form)) if form.refuses() => {
+            let mut said = understood(moment, form)?;
+            said.notices.push(format!("a hook {why}"));
+            Ok(said)
+        }
+        (Some(why), _) => Err(why),
+    }
 }
 
-/// A key that nobody knows is no fault, but one that is nearly a known one is.
-fn check_spelling(value: &Value) -> Result<(), String> {
-    let levels: [(&str, &[&str]); 3] = [
-        ("", &KEYS),
-        ("/hookSpecificOutput", &SPECIFIC_KEYS),
-        ("/hookSpecificOutput/decision", &ANSWER_KEYS),
-    ];
-    for (pointer, known) in levels {
-        let map = value.pointer(pointer).and_then(Value::as_object);
-        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(&&***key)) {
-            if let Some(meant) = known.iter().find(|name| likeness(key, name) >= MISSPELT_MIN) {
-                return Err(format!("answered with the unknown key '{key}', near '{meant}'"));
-            }
-        }
+/// Reads an answer that is no JSON.
+fn in_words(moment: Moment, text: &str) -> Result<Said, String> {
+    let is_context = matches!(moment, Moment::UserPromptSubmit | Moment::SessionStart);
+    // What a hook prints at other moments is for whoever looks for its faults, unless it is an
+    // answer that something else was printed before.
+    if !is_context && keys::has_answer_within(text) {
+        return Err("answered with JSON that other words stand around".to_owned());
     }
-    Ok(())
+    let context = (is_context && !text.is_empty()).then(|| cut(text, CONTEXT_CHARS_MAX));
+    Ok(Said { context: context.into_iter().collect(), ..Said::default() })
 }
 
 fn understood(moment: Moment, form: Form) -> Result<Said, String> {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,10 +28,13 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// A check that is a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandChecks {
-    /// The program and its arguments. It runs in the working folder, without a shell.
+    /// The program and its arguments. It runs without a shell.
     pub command: Vec<String>,
     /// How long it may take.
     pub timeout: Duration,
+    /// The folder that it belongs to and runs in, for the check of a project; where there is none,
+    /// it runs in the session's working folder.
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +58,7 @@ struct FindingForm {
 impl CommandChecks {
     /// Makes a check with a time limit of one minute.
     pub fn new(command: Vec<String>) -> Self {
-        Self { command, timeout: TIMEOUT_DEFAULT }
+        Self { command, timeout: TIMEOUT_DEFAULT, folder: None }
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> Fault {
@@ -78,7 +82,7 @@ impl Checks for CommandChecks {
         let told = told(change).map_err(|why| self.fault(why))?;
         let spawn = Spawn {
             argv: self.command.clone(),
-            cwd: workspace.cwd().to_owned(),
+            cwd: self.folder.as_deref().unwrap_or(workspace.cwd()).to_owned(),
             env: Vec::new(),
             stdin: told,
         };

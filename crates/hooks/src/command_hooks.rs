@@ -1,20 +1,21 @@
 //! The hooks of all settings layers, run as commands in the session's workspace.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use driver_api::{
-    Happening, HookAnswer, HookPlace, Hooks, Moment, Spawn, Workspace, WorkspaceError,
-};
+use driver_api::{Happening, HookAnswer, HookPlace, Hooks, Moment, Spawn, WorkspaceError};
 use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::answer::{self, Said};
 use crate::back;
+use crate::layer::{HookLayer, Origin};
 use crate::matcher::Matcher;
 use crate::names::{self, View};
 use crate::payload;
 use crate::runner::{self, Ran};
-use crate::settings::{HookSet, HookSetError};
+use crate::settings::HookSetError;
+use crate::site::Site;
 use crate::tally::{Heard, tally};
 
 /// How many hooks of a moment run at once. Each is a shell and what it starts.
@@ -23,33 +24,11 @@ const SIDE_BY_SIDE: usize = 8;
 /// How many characters of a command a message shows.
 const NAME_CHARS_MAX: usize = 80;
 
-/// The variables that tell a hook where the project is; existing hooks know the second one.
-const PROJECT_VARIABLES: [&str; 2] = ["NARTHEX_PROJECT_DIR", "CLAUDE_PROJECT_DIR"];
-
-/// Whose settings a set of hooks comes from, the most binding first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// Settings that an administrator has set for the person.
-    Managed,
-    /// Settings of the machine.
-    System,
-    /// The person's own settings.
-    User,
-    /// A file of the folder that is worked in. Its hooks may deny and ask; their `allow` is no
-    /// vote and they change no arguments, because a folder must never loosen what a person set.
-    Project,
-}
-
-impl Origin {
-    /// Tells whether hooks of this origin may allow calls and change their arguments.
-    pub fn may_loosen(self) -> bool {
-        self != Origin::Project
-    }
-}
-
 #[derive(Debug)]
 struct Hook {
     origin: Origin,
+    /// The project's folder, for a hook of a project.
+    folder: Option<PathBuf>,
     matcher: Matcher,
     command: String,
     limit: Duration,
@@ -67,6 +46,10 @@ pub struct CommandHooks {
 #[derive(Debug)]
 struct Job<'a> {
     hook: &'a Hook,
+    /// Which of the moment's hooks it is: one is told of a patch several times.
+    number: usize,
+    /// Where it runs.
+    site: Site,
     /// The call, at moments with one, or why it cannot be told.
     view: Result<Option<View>, String>,
 }
@@ -75,22 +58,28 @@ impl CommandHooks {
     /// Puts the sets of all layers together, the most binding first, and compiles their matchers.
     ///
     /// # Errors
-    /// A matcher that does not compile; sets that were read by [`HookSet`] have none.
-    pub fn new(mut sets: Vec<(Origin, HookSet)>) -> Result<Self, HookSetError> {
-        sets.sort_by_key(|(origin, _)| *origin);
+    /// A matcher that does not compile; sets that were read by [`crate::HookSet`] have none.
+    pub fn new<L: Into<HookLayer>>(layers: Vec<L>) -> Result<Self, HookSetError> {
+        let mut layers: Vec<HookLayer> = layers.into_iter().map(Into::into).collect();
+        layers.sort_by_key(|layer| layer.origin);
         let mut hooks = Self::default();
         for (moment, list) in Moment::ALL.into_iter().zip(&mut hooks.moments) {
-            for (origin, set) in &sets {
+            for HookLayer { origin, set, folder } in &layers {
                 for (place, group) in set.groups(moment).iter().enumerate() {
                     let at = format!("hooks.{}[{place}].matcher", moment.as_str());
                     let matcher = Matcher::compile(&group.matcher)
                         .map_err(|why| HookSetError::new(&at, why))?;
                     if has_tool(moment) && !names::fits_any(&matcher, &group.matcher) {
-                        let text = &group.matcher;
-                        hooks.doubts.push(format!("{at}: '{text}' fits no tool that is known"));
+                        let (text, whose) = (&group.matcher, origin.whose());
+                        let doubt =
+                            format!("{at}: '{text}' fits no tool that is known (in {whose})");
+                        if !hooks.doubts.contains(&doubt) {
+                            hooks.doubts.push(doubt);
+                        }
                     }
                     list.extend(group.hooks.iter().map(|hook| Hook {
                         origin: *origin,
+                        folder: folder.clone(),
                         matcher: matcher.clone(),
                         command: hook.command.clone(),
                         limit: Duration::from_secs(hook.timeout),
@@ -112,10 +101,12 @@ impl CommandHooks {
         lists.find_map(|(other, list)| (other == moment).then_some(list.as_slice())).unwrap_or(&[])
     }
 
-    /// Lists who is told and in which words. The same command is told the same only once.
-    fn jobs(&self, happening: &Happening) -> Vec<Job<'_>> {
+    /// Lists who is told, where and in which words. The same command is told the same at the same
+    /// place only once.
+    fn jobs(&self, happening: &Happening, session: &Site) -> Vec<Job<'_>> {
         let mut jobs: Vec<Job<'_>> = Vec::new();
-        for hook in self.of(happening.moment()) {
+        for (number, hook) in self.of(happening.moment()).iter().enumerate() {
+            let site = session.of_hook(hook.folder.as_deref());
             let views = match payload::call(happening) {
                 Some(call) => match names::views(&hook.matcher, call) {
                     Ok(views) => views.into_iter().map(|view| Ok(Some(view))).collect(),
@@ -127,9 +118,11 @@ impl CommandHooks {
                 None => Vec::new(),
             };
             for view in views {
-                let is_same = |job: &Job<'_>| job.hook.command == hook.command && job.view == view;
+                let is_same = |job: &Job<'_>| {
+                    job.hook.command == hook.command && job.site == site && job.view == view
+                };
                 if !jobs.iter().any(is_same) {
-                    jobs.push(Job { hook, view });
+                    jobs.push(Job { hook, number, site: site.clone(), view });
                 }
             }
         }
@@ -146,7 +139,11 @@ impl Hooks for CommandHooks {
 
     async fn tell(&self, happening: &Happening, place: HookPlace<'_>) -> HookAnswer {
         let moment = happening.moment();
-        let jobs = self.jobs(happening).into_iter();
+        if self.of(moment).is_empty() {
+            return HookAnswer::default();
+        }
+        let session = Site::of_session(place.workspace).await;
+        let jobs = self.jobs(happening, &session).into_iter();
         // Boxed one by one: the compiler cannot follow the lifetimes of a stream of closures.
         let asked = jobs.map(|job| hear(job, happening, place).boxed()).collect::<Vec<_>>();
         let heard = stream::iter(asked).buffered(SIDE_BY_SIDE).collect().await;
@@ -159,21 +156,16 @@ fn has_tool(moment: Moment) -> bool {
 }
 
 async fn hear(job: Job<'_>, happening: &Happening, place: HookPlace<'_>) -> Heard {
-    let Job { hook, view } = job;
-    let said = ask(hook, view, happening, place).await;
-    Heard { origin: hook.origin, name: name(&hook.command), said }
+    let (origin, hook, name) = (job.hook.origin, job.number, name(&job.hook.command));
+    Heard { origin, hook, name, said: ask(job, happening, place).await }
 }
 
-async fn ask(
-    hook: &Hook,
-    view: Result<Option<View>, String>,
-    happening: &Happening,
-    place: HookPlace<'_>,
-) -> Result<Said, String> {
+async fn ask(job: Job<'_>, happening: &Happening, place: HookPlace<'_>) -> Result<Said, String> {
     let moment = happening.moment();
+    let Job { hook, site, view, .. } = job;
     let view = view?;
     let told = payload::build(happening, place, view.as_ref())?;
-    let ran = run(hook, told, place.workspace).await.map_err(|error| error.to_string())?;
+    let ran = run(hook, &site, told, place).await.map_err(|error| error.to_string())?;
     let mut said = answer::read(moment, &ran)?;
     said.input = match (said.input.take(), &view, payload::call(happening)) {
         // Only a call that has not run has arguments to change.
@@ -185,19 +177,22 @@ async fn ask(
     Ok(said)
 }
 
-async fn run(hook: &Hook, told: Vec<u8>, workspace: &dyn Workspace) -> Result<Ran, runner::Error> {
-    let cwd = workspace.cwd();
-    let project = cwd.to_string_lossy().into_owned();
+async fn run(
+    hook: &Hook,
+    site: &Site,
+    told: Vec<u8>,
+    place: HookPlace<'_>,
+) -> Result<Ran, runner::Error> {
     let spawn = |shell: &str, stdin| Spawn {
         argv: [shell, "-c", &hook.command].map(str::to_owned).to_vec(),
-        cwd: cwd.to_owned(),
-        env: PROJECT_VARIABLES.map(|name| (name.to_owned(), Some(project.clone()))).to_vec(),
+        cwd: site.folder.clone(),
+        env: site.variables(),
         stdin,
     };
-    match runner::run(workspace, spawn("bash", told.clone()), hook.limit).await {
+    match runner::run(place.workspace, spawn("bash", told.clone()), hook.limit).await {
         // A machine without bash has the shell of the standard.
         Err(runner::Error::Start(WorkspaceError::NotFound(_))) => {
-            runner::run(workspace, spawn("sh", told), hook.limit).await
+            runner::run(place.workspace, spawn("sh", told), hook.limit).await
         }
         ran => ran,
     }

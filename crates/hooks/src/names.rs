@@ -27,6 +27,10 @@ struct Known {
     renamed: &'static [(&'static str, &'static str)],
 }
 
+const PLAIN: Known = Known { native: "", aliases: &[], common: &[], renamed: &[] };
+const OF_A_FILE: Known = Known { renamed: &[("path", "file_path")], ..PLAIN };
+const OF_A_SHELL: Known = Known { renamed: &[("shell_id", "bash_id")], ..PLAIN };
+
 const KNOWN: [Known; 16] = [
     Known {
         native: "run_shell",
@@ -34,27 +38,12 @@ const KNOWN: [Known; 16] = [
         common: &["Bash"],
         renamed: &[("timeout_ms", "timeout"), ("background", "run_in_background")],
     },
-    Known {
-        native: "read_file",
-        aliases: &[],
-        common: &["Read"],
-        renamed: &[("path", "file_path")],
-    },
-    Known {
-        native: "write_file",
-        aliases: &[],
-        common: &["Write"],
-        renamed: &[("path", "file_path")],
-    },
-    Known { native: "edit_file", aliases: &[], common: &["Edit", "MultiEdit"], renamed: &[] },
+    Known { native: "read_file", common: &["Read"], ..OF_A_FILE },
+    Known { native: "write_file", common: &["Write"], ..OF_A_FILE },
+    Known { native: "edit_file", common: &["Edit", "MultiEdit"], ..PLAIN },
     // Whoever watches edits watches patches too.
-    Known {
-        native: "apply_patch",
-        aliases: &[],
-        common: &["Edit", "MultiEdit", "Write"],
-        renamed: &[],
-    },
-    Known { native: "glob", aliases: &[], common: &["Glob"], renamed: &[] },
+    Known { native: "apply_patch", common: &["Edit", "MultiEdit", "Write"], ..PLAIN },
+    Known { native: "glob", common: &["Glob"], ..PLAIN },
     Known {
         native: "grep",
         aliases: &[],
@@ -66,9 +55,9 @@ const KNOWN: [Known; 16] = [
             ("limit", "head_limit"),
         ],
     },
-    Known { native: "list_dir", aliases: &[], common: &["LS"], renamed: &[] },
-    Known { native: "web_fetch", aliases: &[], common: &["WebFetch"], renamed: &[] },
-    Known { native: "web_search", aliases: &[], common: &["WebSearch"], renamed: &[] },
+    Known { native: "list_dir", common: &["LS"], ..PLAIN },
+    Known { native: "web_fetch", common: &["WebFetch"], ..PLAIN },
+    Known { native: "web_search", common: &["WebSearch"], ..PLAIN },
     Known {
         native: "delegate",
         aliases: &["task"],
@@ -86,14 +75,9 @@ const KNOWN: [Known; 16] = [
         common: &["AskUserQuestion"],
         renamed: &[("multi_select", "multiSelect")],
     },
-    Known { native: "exit_plan", aliases: &[], common: &["ExitPlanMode"], renamed: &[] },
-    Known {
-        native: "shell_output",
-        aliases: &[],
-        common: &["BashOutput"],
-        renamed: &[("shell_id", "bash_id")],
-    },
-    Known { native: "shell_kill", aliases: &[], common: &["KillShell", "KillBash"], renamed: &[] },
+    Known { native: "exit_plan", common: &["ExitPlanMode"], ..PLAIN },
+    Known { native: "shell_output", common: &["BashOutput"], ..OF_A_SHELL },
+    Known { native: "shell_kill", common: &["KillShell", "KillBash"], ..PLAIN },
 ];
 
 /// What a search shows, in our words and in theirs.

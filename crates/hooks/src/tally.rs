@@ -3,19 +3,23 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use driver_api::{HookAnswer, HookVote, Moment};
 use serde_json::{Map, Value};
 
 use crate::answer::{CONTEXT_CHARS_MAX, Said, cut, is_before_call};
-use crate::command_hooks::Origin;
+use crate::layer::Origin;
 
 /// How many characters the model is told by all hooks of one moment together.
 const CONTEXT_TOTAL_MAX: usize = 4 * CONTEXT_CHARS_MAX;
 
-/// What one hook said, or how it failed.
+/// What one hook said, or how it failed, when it was told once.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub(crate) origin: Origin,
+    /// Which hook of the moment it was. One that is told of a patch file by file is heard as often.
+    pub(crate) hook: usize,
     /// The command, short enough to be shown.
     pub(crate) name: String,
     /// With changed arguments in native words already.
@@ -27,7 +31,8 @@ pub(crate) fn tally(moment: Moment, heard: Vec<Heard>) -> HookAnswer {
     let mut answer = HookAnswer::default();
     let mut votes: Vec<(HookVote, Option<String>)> = Vec::new();
     let mut context_chars = 0;
-    for Heard { origin, name, said } in heard {
+    let partial = that_allowed_not_all(&heard);
+    for Heard { origin, hook, name, said } in heard {
         let said = match said {
             Ok(said) => said,
             Err(why) => {
@@ -39,7 +44,10 @@ pub(crate) fn tally(moment: Moment, heard: Vec<Heard>) -> HookAnswer {
                 continue;
             }
         };
-        let said = without_what_it_may_not(said, origin, &name, &mut answer.notices);
+        let mut said = without_what_it_may_not(said, origin, &name, &mut answer.notices);
+        if said.vote == Some(HookVote::Allow) && partial.contains(&hook) {
+            (said.vote, said.reason) = (None, None);
+        }
         votes.extend(said.vote.map(|vote| (vote, said.reason)));
         if let Some(input) = said.input {
             change(&mut answer, &mut votes, input, &name);
@@ -72,6 +80,14 @@ pub(crate) fn tally(moment: Moment, heard: Vec<Heard>) -> HookAnswer {
     }
     answer.reason = (!reasons.is_empty()).then(|| cut(&reasons.join("\n"), CONTEXT_CHARS_MAX));
     answer
+}
+
+/// Finds the hooks that did not allow all that they were told. Whoever allows one file of a patch
+/// has not allowed the patch.
+fn that_allowed_not_all(heard: &[Heard]) -> BTreeSet<usize> {
+    let is_allowed =
+        |heard: &&Heard| heard.said.as_ref().is_ok_and(|said| said.vote == Some(HookVote::Allow));
+    heard.iter().filter(|heard| !is_allowed(heard)).map(|heard| heard.hook).collect()
 }
 
 /// A folder's own hooks may be stricter than the person, never looser.

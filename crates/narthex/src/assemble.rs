@@ -66,6 +66,8 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
     let folders = Folders::create(&options.home)
         .map_err(|source| Error::Home { path: options.home.clone(), source })?;
     let path = options.store.unwrap_or_else(|| options.home.join("narthex.db"));
+    // The store may be elsewhere than in the home.
+    let left_out = vec![options.home.clone(), path.clone()];
     let wanted = store::Options {
         path: path.clone(),
         blobs: folders.blobs.clone(),
@@ -95,6 +97,7 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         checks: checks_of(options.checks),
         checkpoints: options.has_checkpoints.then(|| {
             let kept = checkpoint::Options::new(folders.checkpoints);
+            let kept = checkpoint::Options { left_out, ..kept };
             Arc::new(checkpoint::Keeper::open(kept)) as Arc<dyn Checkpoints>
         }),
         rule_book: options.rule_book,
@@ -104,13 +107,11 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
 }
 
 /// Makes the hooks, and says what is probably not meant.
-fn hooks_of(
-    sets: Vec<(hooks::Origin, hooks::HookSet)>,
-) -> Result<(Arc<dyn Hooks>, Vec<String>), Error> {
-    if sets.is_empty() {
+fn hooks_of(layers: Vec<hooks::HookLayer>) -> Result<(Arc<dyn Hooks>, Vec<String>), Error> {
+    if layers.is_empty() {
         return Ok((Arc::new(NoHooks), Vec::new()));
     }
-    let hooks = hooks::CommandHooks::new(sets)?;
+    let hooks = hooks::CommandHooks::new(layers)?;
     let doubts = hooks.doubts().to_vec();
     Ok((Arc::new(hooks), doubts))
 }

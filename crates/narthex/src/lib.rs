@@ -11,7 +11,7 @@ mod options;
 mod workspaces;
 
 pub use assemble::{Error, Narthex, build};
-pub use hooks::{CommandChecks, HookSet, Origin as HookOrigin};
+pub use hooks::{CommandChecks, CommandHooks, HookLayer, HookSet, Origin as HookOrigin};
 pub use model::{Found, LocalKind, LocalServer, Provider, probe_local};
 pub use options::Options;
 pub use policy::{Layer, LayerName, Policy, Rule};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use driver_api::RuleBook;
-use hooks::{CommandChecks, HookSet, Origin as HookOrigin};
+use hooks::{CommandChecks, HookLayer};
 use model::Provider;
 use policy::Policy;
 use protocol::Mode;
@@ -34,8 +34,8 @@ pub struct Options {
     /// Variables that commands never see, beside those whose names say that they are secret: the
     /// ones that hold the keys of model servers.
     pub hidden_env: Vec<String>,
-    /// Hooks of every layer.
-    pub hooks: Vec<(HookOrigin, HookSet)>,
+    /// Hooks of every layer, those of a project with the folder they belong to.
+    pub hooks: Vec<HookLayer>,
     /// Checks; every one of them examines each pending change.
     pub checks: Vec<CommandChecks>,
     /// Whether files are captured before they change, so that it can be undone.

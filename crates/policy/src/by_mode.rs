@@ -62,7 +62,7 @@ fn has_written_path(call: &Call<'_>) -> bool {
 const ACTING: [&str; 6] = [".git", ".narthex", ".envrc", ".mcp.json", ".vscode", ".githooks"];
 
 /// Returns the part of a path that makes it act.
-fn acts(path: &Path) -> Option<&'static str> {
+pub(crate) fn acts(path: &Path) -> Option<&'static str> {
     let names = path.components().filter_map(|part| part.as_os_str().to_str());
     let acting = |name: &str| ACTING.into_iter().find(|acting| acting.eq_ignore_ascii_case(name));
     names.into_iter().find_map(acting)
@@ -80,6 +80,7 @@ mod tests {
             tool: "write_file",
             effect: Effect::Write,
             command: None,
+            host: None,
             paths: &paths,
             cwd: Path::new("/w"),
             home: None,

@@ -25,6 +25,8 @@ pub struct Call<'a> {
     pub effect: Effect,
     /// The shell command, where the call is one.
     pub command: Option<&'a str>,
+    /// The host that it asks, where it asks one by name: lower case, without a port.
+    pub host: Option<&'a str>,
     /// The paths that it touches; for a command only those that its arguments name apart from the
     /// command itself, for example the folder to run in.
     pub paths: &'a [PathUse<'a>],

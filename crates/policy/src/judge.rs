@@ -1,5 +1,7 @@
 //! The policy: all layers together, and their verdict on a call.
 
+mod command;
+mod explanation;
 mod matching;
 
 use std::path::Path;
@@ -8,10 +10,12 @@ use std::sync::Arc;
 use protocol::event::DeniedBy;
 use protocol::{Effect, Mode, Refusal, RefusalCode};
 
-use crate::shell::{self, Script};
+use crate::shell::{self, Part, Script};
 use crate::wildcard::Wildcard;
 use crate::{Call, Decision, Layer, LayerName, Rule, Verdict, by_mode, suggest, tool_name};
 use matching::{Fit, Unit};
+
+pub use explanation::{Explanation, LayerShare, List, Mention, ModeSays, PartExplanation};
 
 /// All layers together. Cheap to clone.
 ///
@@ -53,7 +57,18 @@ impl Policy {
         let at = self.layers.partition_point(|other| other.name <= layer.name);
         let mut layers = self.layers.clone();
         layers.insert(at, Arc::new(layer));
-        Policy { layers }
+        let policy = Policy { layers };
+        if policy.may_persist() { policy } else { policy.without_kept() }
+    }
+
+    /// Takes out the rules that were kept, where a layer lets none be kept. Whichever came first.
+    fn without_kept(mut self) -> Policy {
+        for layer in &mut self.layers {
+            if layer.is_kept && !layer.allow.is_empty() {
+                *layer = Arc::new(Layer { allow: Vec::new(), ..(**layer).clone() });
+            }
+        }
+        self
     }
 
     /// Returns the layers, from strongest to weakest.
@@ -68,38 +83,14 @@ impl Policy {
     #[must_use]
     pub fn judge(&self, mode: Mode, call: &Call<'_>) -> Verdict {
         let case = Case::new(call);
-        let mode = self.in_force(mode);
-        let units = matching::units(&case);
-        let mut unclear = None;
-        for unit in units.iter().chain(&matching::written(&case)) {
-            for (layer, rule) in self.rules(|layer| &layer.deny) {
-                match matching::protects(rule, &case, unit) {
-                    Fit::Yes => return denied(layer, rule),
-                    Fit::Perhaps(why) => {
-                        unclear.get_or_insert((why, layer, rule));
-                    }
-                    Fit::No => {}
-                }
-            }
-        }
-        if let Some(refusal) = by_mode::refusal(mode, case.effect) {
-            return refusal;
-        }
-        let default = self.default_verdict(mode, &case);
-        let mut verdict = units
-            .iter()
-            .map(|unit| self.judge_unit(&case, unit, &default))
-            .reduce(stricter)
-            .unwrap_or(default);
-        for unit in &matching::written(&case) {
-            if let Some(asked) = self.asked_for(&case, unit) {
-                verdict = stricter(verdict, asked);
-            }
-        }
-        match unclear {
-            Some((why, layer, rule)) => stricter(verdict, unsure(why, layer, rule)),
-            None => verdict,
-        }
+        self.rule(&self.frame(mode, &case), &case, &parts(&case)).verdict
+    }
+
+    /// Says what [`Policy::judge`] says and what that rests on: every rule that speaks of a part
+    /// of the call, the one that decides, and the mode's word.
+    #[must_use]
+    pub fn explain(&self, mode: Mode, call: &Call<'_>) -> Explanation {
+        explanation::explain(self, mode, &Case::new(call))
     }
 
     /// Tells whether a search that was let into a folder has to leave a place in it out.
@@ -127,21 +118,19 @@ impl Policy {
     /// # Errors
     /// [`RefusalCode::LockedByPolicy`], with the layer that locks it.
     pub fn check_mode(&self, mode: Mode) -> Result<(), Refusal> {
-        for layer in self.layers() {
-            let refuse = |what: String| {
-                Err(Refusal::new(RefusalCode::LockedByPolicy, format!("the {} {what}", layer.name)))
-            };
-            match layer.locked_mode {
-                Some(locked) if locked != mode => {
-                    return refuse(format!("lock the mode to '{locked}'; '{mode}' is refused"));
-                }
-                _ if layer.disable_full_auto && mode == Mode::FullAuto => {
-                    return refuse("disable the mode 'full-auto'".into());
-                }
-                _ => {}
+        let refuse = |name: LayerName, what: String| {
+            Err(Refusal::new(RefusalCode::LockedByPolicy, format!("the {name} {what}")))
+        };
+        let mut disabling = self.layers().filter(|layer| layer.disable_full_auto);
+        match (self.locked_mode(), disabling.next()) {
+            (Some((name, locked)), _) if locked != mode => {
+                refuse(name, format!("lock the mode to '{locked}'; '{mode}' is refused"))
             }
+            (_, Some(layer)) if mode == Mode::FullAuto => {
+                refuse(layer.name, "disable the mode 'full-auto'".into())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Tells whether sessions may use this model, `provider/model`.
@@ -162,19 +151,137 @@ impl Policy {
         Ok(())
     }
 
-    /// Returns rules that would allow the call and its like, narrowest first; none where no rule
-    /// short of one for every use of the tool would.
+    /// Returns the only mode that sessions may have, with the strongest layer that locks it. Of
+    /// several locks the tightest holds.
+    #[must_use]
+    pub fn locked_mode(&self) -> Option<(LayerName, Mode)> {
+        let locks = self.layers().filter_map(|layer| Some((layer.name, layer.locked_mode?)));
+        // The first of equals.
+        locks.min_by_key(|(_, mode)| *mode)
+    }
+
+    /// Tells whether an "always" may be kept beyond its session. Where it may not, the answer
+    /// holds for the session.
+    #[must_use]
+    pub fn may_persist(&self) -> bool {
+        !self.layers().any(|layer| layer.disable_persist)
+    }
+
+    /// Returns the settings' keys that a layer locks, as managed settings spell them.
+    #[must_use]
+    pub fn locked_keys(&self) -> Vec<&'static str> {
+        let mut keys: Vec<_> = self.layers().flat_map(Layer::locked_keys).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Tells whether a grant from outside the layers, for example of a hook, may count for a call:
+    /// every governing layer that lists what may be allowed lists it.
+    #[must_use]
+    pub fn may_grant(&self, call: &Call<'_>) -> bool {
+        let case = Case::new(call);
+        matching::units(&case).iter().all(|unit| self.unlisting(&case, unit).is_none())
+    }
+
+    /// Tells whether a rule speaks of a call at all: it covers one of its parts at least.
+    #[must_use]
+    pub fn covers(rule: &Rule, call: &Call<'_>) -> bool {
+        let case = Case::new(call);
+        matching::units(&case).iter().any(|unit| matching::grants(rule, &case, unit))
+    }
+
+    /// Returns rules that would allow the call and its like, narrowest first; for a line that no
+    /// single rule covers, one for each command that is not covered yet, which allow it together.
+    /// None where no rule short of one for every use of the tool would.
     #[must_use]
     pub fn suggest(&self, call: &Call<'_>) -> Vec<String> {
-        suggest::rules(&Case::new(call))
+        let case = Case::new(call);
+        let rules = suggest::rules(&case);
+        if !rules.is_empty() {
+            return rules;
+        }
+        let grants = |part: &Part| {
+            let unit = Unit::Command(part);
+            let mut allows = self.layers().filter(|layer| !layer.name.is_governing());
+            allows.any(|layer| layer.allow.iter().any(|rule| matching::grants(rule, &case, &unit)))
+        };
+        let parts = suggest::of_parts(&case, grants);
+        let mut layer = Layer::new(LayerName::Session);
+        layer.allow = Rule::parse_all(&parts).unwrap_or_default();
+        let together = self.tighten(layer).judge(Mode::Ask, call);
+        if together.decision == Decision::Allow { parts } else { Vec::new() }
     }
 
     /// Returns the widest mode that is no wider than `mode` and not forbidden.
     fn in_force(&self, mode: Mode) -> Mode {
-        let locked = self.layers().filter_map(|layer| layer.locked_mode);
-        let mode = locked.fold(mode, Mode::min);
+        let mode = self.locked_mode().map_or(mode, |(_, locked)| mode.min(locked));
         let is_disabled = self.layers().any(|layer| layer.disable_full_auto);
         if is_disabled { mode.min(Mode::AutoEdit) } else { mode }
+    }
+
+    /// Works out what the mode says to the whole call.
+    fn frame(&self, mode: Mode, case: &Case<'_>) -> Frame {
+        let mode = self.in_force(mode);
+        // What only looks is asked for in plan mode as elsewhere, and not refused.
+        let looks = case.script.as_ref().is_some_and(shell::only_looks);
+        let refusal = by_mode::refusal(mode, case.effect).filter(|_| !looks);
+        // Beyond what a governing layer lists, full-auto grants no more than auto-edit: else the
+        // list could be got round by choosing the mode.
+        let units = matching::units(case);
+        let unlisting = || units.iter().find_map(|unit| self.unlisting(case, unit));
+        let default = match unlisting().filter(|_| mode == Mode::FullAuto) {
+            None => by_mode::verdict(mode, case.call, case.effect),
+            Some(governor) => {
+                let mut verdict = by_mode::verdict(Mode::AutoEdit, case.call, case.effect);
+                let why = "do not list it, so full-auto mode counts as auto-edit";
+                verdict.reason = format!("{}: the {governor} {why}", verdict.reason);
+                verdict
+            }
+        };
+        Frame { mode, refusal, default }
+    }
+
+    /// Rules on a call by its parts: a deny rule that speaks of any part wins, else the strictest
+    /// word holds, and the first of equals is told.
+    fn rule<'p>(&'p self, frame: &Frame, case: &Case<'_>, parts: &[Unit<'_>]) -> Ruling<'p> {
+        let mut strictest: Option<Ruling<'p>> = None;
+        for unit in parts {
+            let ruling = self.rule_part(frame, case, unit);
+            if ruling.is_denied_by_rule() {
+                return ruling;
+            }
+            strictest = Some(match strictest {
+                Some(before) => stricter(before, ruling),
+                None => ruling,
+            });
+        }
+        strictest.unwrap_or_else(|| Ruling::of_mode(&frame.default))
+    }
+
+    fn rule_part<'p>(&'p self, frame: &Frame, case: &Case<'_>, unit: &Unit<'_>) -> Ruling<'p> {
+        let mut unclear = None;
+        for (layer, rule) in self.rules(|layer| &layer.deny) {
+            let cited = Cited { layer, list: List::Deny, rule };
+            match matching::protects(rule, case, unit) {
+                Fit::Yes => return cited.rules(Decision::Deny, "denied by"),
+                Fit::Perhaps(why) => {
+                    unclear.get_or_insert_with(|| cited.unsure(why));
+                }
+                Fit::No => {}
+            }
+        }
+        if let Some(refusal) = &frame.refusal {
+            return Ruling::of_mode(refusal);
+        }
+        let ruling = match matching::default_of_file(self.mode_for(frame, case, unit), case, unit) {
+            Some(default) => self.judge_unit(case, unit, &default),
+            None => self.judge_unit(case, unit, &frame.default),
+        };
+        match unclear {
+            Some(unclear) => stricter(ruling, unclear),
+            None => ruling,
+        }
     }
 
     fn rules(
@@ -184,104 +291,148 @@ impl Policy {
         self.layers().flat_map(move |layer| list(layer).iter().map(|rule| (layer.name, rule)))
     }
 
-    /// What happens where no rule decides. Beyond what a governing layer lists, full-auto grants
-    /// no more than auto-edit: else the list could be got round by choosing the mode.
-    fn default_verdict(&self, mode: Mode, case: &Case<'_>) -> Verdict {
-        let is_listed = || matching::units(case).iter().all(|unit| self.is_within_list(case, unit));
-        let mode = if mode == Mode::FullAuto && !is_listed() { Mode::AutoEdit } else { mode };
-        by_mode::verdict(mode, case.call, case.effect)
-    }
-
     /// Judges one part by ask and allow rules: the stronger layer wins, within one ask wins.
-    fn judge_unit(&self, case: &Case<'_>, unit: &Unit<'_>, default: &Verdict) -> Verdict {
+    fn judge_unit<'p>(&'p self, case: &Case<'_>, unit: &Unit<'_>, default: &Verdict) -> Ruling<'p> {
         if case.effect == Effect::Interact {
-            return default.clone();
+            return Ruling::of_mode(default);
         }
         for layers in self.layers.chunk_by(|a, b| a.name == b.name) {
-            let Some(name) = layers.first().map(|layer| layer.name) else { continue };
+            let Some(layer) = layers.first().map(|layer| layer.name) else { continue };
             let asks = layers.iter().flat_map(|layer| &layer.ask);
-            if let Some(asked) = asked_by(case, unit, name, asks) {
+            if let Some(asked) = asked_by(case, unit, layer, asks) {
                 return asked;
             }
-            if name.is_governing() {
+            if layer.is_governing() {
                 continue;
             }
             let mut allows = layers.iter().flat_map(|layer| &layer.allow);
             if let Some(rule) = allows.find(|rule| matching::grants(rule, case, unit)) {
-                return match self.is_within_list(case, unit) {
-                    true => Verdict::new(
-                        Decision::Allow,
-                        DeniedBy::Rule,
-                        format!("allowed by the rule {rule} of the {name}"),
-                    ),
-                    false => beyond_list(rule, name, default),
+                let cited = Cited { layer, list: List::Allow, rule };
+                return match self.unlisting(case, unit) {
+                    None => cited.rules(Decision::Allow, "allowed by"),
+                    Some(governor) => cited.beyond_list(governor, default),
                 };
             }
         }
         let why = case.script.as_ref().and_then(|script| script.blocked);
         match why {
-            Some(why) if default.decision == Decision::Ask => Verdict {
+            Some(why) if default.decision == Decision::Ask => Ruling::of_mode(&Verdict {
                 reason: format!("{}; rules with a pattern do not apply: {why}", default.reason),
                 ..default.clone()
-            },
-            _ => default.clone(),
+            }),
+            _ => Ruling::of_mode(default),
         }
     }
 
-    /// Looks for an ask rule of any layer.
-    fn asked_for(&self, case: &Case<'_>, unit: &Unit<'_>) -> Option<Verdict> {
-        self.layers().find_map(|layer| asked_by(case, unit, layer.name, layer.ask.iter()))
+    /// Returns the mode that counts for a part: what a governing list leaves out, full-auto grants
+    /// no further than auto-edit.
+    fn mode_for(&self, frame: &Frame, case: &Case<'_>, unit: &Unit<'_>) -> Mode {
+        match frame.mode {
+            Mode::FullAuto if self.unlisting(case, unit).is_some() => Mode::AutoEdit,
+            mode => mode,
+        }
     }
 
-    /// Tells whether every governing layer that lists what may be allowed lists this.
-    fn is_within_list(&self, case: &Case<'_>, unit: &Unit<'_>) -> bool {
-        let mut lists = self.layers().filter(|layer| layer.name.is_governing());
-        lists.all(|layer| {
-            layer.allow.is_empty()
-                || layer.allow.iter().any(|rule| matching::grants(rule, case, unit))
-        })
+    /// Returns the first governing layer that lists what may be allowed and does not list this.
+    fn unlisting(&self, case: &Case<'_>, unit: &Unit<'_>) -> Option<LayerName> {
+        let mut lists = self.layers().filter(|layer| layer.has_allow_list());
+        let unlisting =
+            lists.find(|list| !list.allow.iter().any(|rule| matching::grants(rule, case, unit)));
+        unlisting.map(|layer| layer.name)
     }
 }
 
-fn asked_by<'r>(
+/// Takes a call apart into everything that is judged by itself; there is at least one part.
+fn parts<'a>(case: &'a Case<'_>) -> Vec<Unit<'a>> {
+    let mut parts = matching::units(case);
+    parts.extend(matching::written(case));
+    parts
+}
+
+/// What the mode says to a whole call.
+struct Frame {
+    /// The mode that is in force.
+    mode: Mode,
+    /// The refusal that no rule lifts.
+    refusal: Option<Verdict>,
+    /// What happens where no rule decides.
+    default: Verdict,
+}
+
+/// A verdict with the rule that it rests on; without one it rests on the mode.
+struct Ruling<'p> {
+    verdict: Verdict,
+    cited: Option<Cited<'p>>,
+}
+
+impl Ruling<'_> {
+    fn of_mode(verdict: &Verdict) -> Self {
+        Self { verdict: verdict.clone(), cited: None }
+    }
+
+    fn is_denied_by_rule(&self) -> bool {
+        self.verdict.decision == Decision::Deny && self.cited.is_some()
+    }
+}
+
+/// A rule with where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cited<'p> {
+    layer: LayerName,
+    list: List,
+    rule: &'p Rule,
+}
+
+impl<'p> Cited<'p> {
+    fn rules(self, decision: Decision, what: &str) -> Ruling<'p> {
+        let Self { layer, rule, .. } = self;
+        let by = match decision {
+            Decision::Allow => DeniedBy::Rule,
+            Decision::Ask | Decision::Deny => layer.denied_by(),
+        };
+        let reason = format!("{what} the rule {rule} of the {layer}");
+        Ruling { verdict: Verdict::new(decision, by, reason), cited: Some(self) }
+    }
+
+    /// It cannot be told whether a protecting rule speaks of the part.
+    fn unsure(self, why: &str) -> Ruling<'p> {
+        let Self { layer, rule, .. } = self;
+        let reason =
+            format!("it cannot be told whether the rule {rule} of the {layer} applies: {why}");
+        let verdict = Verdict::new(Decision::Ask, layer.denied_by(), reason);
+        Ruling { verdict, cited: Some(self) }
+    }
+
+    /// An allow rule that a governing layer does not let count; the mode may still let reads run.
+    fn beyond_list(self, governor: LayerName, default: &Verdict) -> Ruling<'p> {
+        if default.decision == Decision::Allow {
+            return Ruling::of_mode(default);
+        }
+        let Self { layer, rule, .. } = self;
+        let reason =
+            format!("the {governor} do not list what the rule {rule} of the {layer} allows");
+        let verdict = Verdict::new(Decision::Ask, DeniedBy::Policy, reason);
+        Ruling { verdict, cited: Some(self) }
+    }
+}
+
+fn asked_by<'p>(
     case: &Case<'_>,
     unit: &Unit<'_>,
-    name: LayerName,
-    mut rules: impl Iterator<Item = &'r Rule>,
-) -> Option<Verdict> {
-    let by = name.denied_by();
-    rules.find_map(|rule| match matching::protects(rule, case, unit) {
-        Fit::No => None,
-        Fit::Perhaps(why) => Some(unsure(why, name, rule)),
-        Fit::Yes => Some(Verdict::new(
-            Decision::Ask,
-            by,
-            format!("asked for by the rule {rule} of the {name}"),
-        )),
+    layer: LayerName,
+    mut rules: impl Iterator<Item = &'p Rule>,
+) -> Option<Ruling<'p>> {
+    rules.find_map(|rule| {
+        let cited = Cited { layer, list: List::Ask, rule };
+        match matching::protects(rule, case, unit) {
+            Fit::No => None,
+            Fit::Perhaps(why) => Some(cited.unsure(why)),
+            Fit::Yes => Some(cited.rules(Decision::Ask, "asked for by")),
+        }
     })
 }
 
-fn denied(name: LayerName, rule: &Rule) -> Verdict {
-    let reason = format!("denied by the rule {rule} of the {name}");
-    Verdict::new(Decision::Deny, name.denied_by(), reason)
-}
-
-fn unsure(why: &str, name: LayerName, rule: &Rule) -> Verdict {
-    let reason = format!("it cannot be told whether the rule {rule} of the {name} applies: {why}");
-    Verdict::new(Decision::Ask, name.denied_by(), reason)
-}
-
-/// An allow rule that a governing layer does not let count; the mode may still let reads run.
-fn beyond_list(rule: &Rule, name: LayerName, default: &Verdict) -> Verdict {
-    if default.decision == Decision::Allow {
-        return default.clone();
-    }
-    let reason =
-        format!("the managed settings do not list what the rule {rule} of the {name} allows");
-    Verdict::new(Decision::Ask, DeniedBy::Policy, reason)
-}
-
-/// Returns the stricter of two verdicts, the first of equals.
-fn stricter(first: Verdict, second: Verdict) -> Verdict {
-    if second.decision > first.decision { second } else { first }
+/// Returns the stricter of two rulings, the first of equals.
+fn stricter<'p>(first: Ruling<'p>, second: Ruling<'p>) -> Ruling<'p> {
+    if second.verdict.decision > first.verdict.decision { second } else { first }
 }

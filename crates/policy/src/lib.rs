@@ -1,7 +1,7 @@
 //! May this call run? Allow, ask or deny, and why.
 //!
-//! **What**: [`Rule`]s, [`Layer`]s of them, the [`Policy`] that the layers make together, and the
-//! [`Verdict`] on one [`Call`].
+//! **What**: [`Rule`]s, [`Layer`]s of them, the [`Policy`] that the layers make together, the
+//! [`Verdict`] on one [`Call`], and its [`Explanation`].
 //! **Knows** `protocol`.
 //! **Never** does I/O, never waits, never looks a path up: real paths are facts that come with the
 //! call.
@@ -20,8 +20,8 @@
 mod by_mode;
 mod call;
 mod judge;
+mod keep;
 mod layer;
-mod managed;
 mod place;
 mod risk;
 mod rule;
@@ -32,9 +32,9 @@ mod verdict;
 mod wildcard;
 
 pub use call::{Call, PathUse};
-pub use judge::Policy;
-pub use layer::{Layer, LayerName};
+pub use judge::{Explanation, LayerShare, List, Mention, ModeSays, PartExplanation, Policy};
+pub use layer::{Layer, LayerName, covers_models};
 pub use risk::risk;
 pub use rule::{Rule, RuleError};
-pub use tool_name::canonical;
+pub use tool_name::{UnknownTool, canonical, nearest};
 pub use verdict::{Decision, Verdict};

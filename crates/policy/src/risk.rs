@@ -4,49 +4,7 @@ use protocol::{Effect, Risk};
 
 use crate::Call;
 use crate::judge::Case;
-use crate::shell::{Part, Script};
-
-/// Commands that only look, with the words that follow them where that matters.
-const LOOKING: [&str; 38] = [
-    "ls",
-    "cat",
-    "head",
-    "tail",
-    "wc",
-    "pwd",
-    "echo",
-    "printf",
-    "true",
-    "false",
-    "test",
-    "[",
-    "which",
-    "file",
-    "stat",
-    "du",
-    "df",
-    "date",
-    "uname",
-    "whoami",
-    "id",
-    "grep",
-    "rg",
-    "sort",
-    "uniq",
-    "cut",
-    "tr",
-    "diff",
-    "cmp",
-    "basename",
-    "dirname",
-    "realpath",
-    "readlink",
-    "git status",
-    "git diff",
-    "git log",
-    "git show",
-    "cargo check",
-];
+use crate::shell::{self, Part, Script};
 
 /// Commands whose harm stays.
 const HARMFUL: [&str; 32] = [
@@ -101,17 +59,22 @@ pub fn risk(call: &Call<'_>) -> Risk {
 }
 
 fn of_script(script: &Script) -> Risk {
-    let is_any = |names: &[&str], part: &Part| names.iter().any(|name| starts_with(part, name));
-    if script.opaque.is_some() || script.parts.iter().any(|part| is_any(&HARMFUL, part)) {
+    let is_harmful = |part: &Part| HARMFUL.iter().any(|words| starts_with(part, words));
+    let is_hidden = script.parts.iter().any(|part| part.hidden.is_some());
+    if script.opaque.is_some() || is_hidden || script.parts.iter().any(is_harmful) {
         return Risk::High;
     }
-    let only_looks = script.parts.iter().all(|part| is_any(&LOOKING, part));
-    if only_looks && script.writes.is_empty() { Risk::Low } else { Risk::Medium }
+    if shell::only_looks(script) { Risk::Low } else { Risk::Medium }
 }
 
-/// Tells whether a command begins with these words.
+/// Tells whether a command begins with these words, by any way to read it.
 fn starts_with(part: &Part, words: &str) -> bool {
-    let texts = std::iter::once(part.base_name())
-        .chain(part.words.iter().skip(1).map(|word| word.text.as_str()));
-    words.split(' ').zip(texts.chain(std::iter::repeat(""))).all(|(wanted, word)| wanted == word)
+    part.readings().iter().any(|reading| {
+        let texts = std::iter::once(part.base_name())
+            .chain(reading.iter().skip(1).map(|word| word.text.as_str()));
+        words
+            .split(' ')
+            .zip(texts.chain(std::iter::repeat("")))
+            .all(|(wanted, word)| wanted == word)
+    })
 }

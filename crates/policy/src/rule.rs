@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::place::Place;
-use crate::tool_name::{FileTools, canonical};
+use crate::tool_name::{self, FileTools, UnknownTool, canonical};
 use crate::wildcard::Wildcard;
 
 /// The longest rule, in bytes. People read rules in questions, and no sensible one is longer.
@@ -32,7 +32,20 @@ pub(crate) enum Pattern {
     /// Files.
     Place(Place),
     /// A host and the hosts beneath it.
-    Domain,
+    Domain(Domain),
+}
+
+/// A host and the hosts beneath it, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Domain(String);
+
+impl Domain {
+    /// Tells whether a host is the domain or lies beneath it.
+    pub(crate) fn covers(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let rest = host.strip_suffix(&self.0);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
 }
 
 /// A pattern over one simple command.
@@ -41,29 +54,17 @@ pub(crate) struct ShellPattern {
     whole: Wildcard,
     /// `npm test` for `npm test *`.
     bare: Option<Wildcard>,
-    /// The first word: the program.
-    program: Wildcard,
 }
 
 impl ShellPattern {
     fn new(text: &str) -> Self {
-        let program = text.split(' ').next().unwrap_or(text);
-        Self {
-            whole: Wildcard::new(text),
-            bare: text.strip_suffix(" *").map(Wildcard::new),
-            program: Wildcard::new(program),
-        }
+        Self { whole: Wildcard::new(text), bare: text.strip_suffix(" *").map(Wildcard::new) }
     }
 
     /// Tells whether a command, with its white space collapsed, fits.
     pub(crate) fn matches(&self, command: &str) -> bool {
         let command = command.as_bytes();
         self.whole.matches(command) || self.bare.as_ref().is_some_and(|it| it.matches(command))
-    }
-
-    /// Tells whether the pattern speaks of this program at all.
-    pub(crate) fn concerns(&self, program: &str) -> bool {
-        self.program.matches(program.as_bytes())
     }
 }
 
@@ -88,6 +89,13 @@ impl Rule {
     #[must_use]
     pub fn pattern_text(&self) -> Option<&str> {
         self.text.as_deref()
+    }
+
+    /// Says that no tool has the rule's name, so that a misspelt rule is told and not silently
+    /// without effect. Names of MCP servers and their tools count as known.
+    #[must_use]
+    pub fn unknown_tool(&self) -> Option<UnknownTool> {
+        tool_name::unknown(&self.tool)
     }
 
     /// Returns the pattern.
@@ -198,13 +206,17 @@ fn pattern(tool: &str, text: &str) -> Result<(Pattern, String), String> {
                     "'{domain}' is no host name; the hosts beneath one are covered without a star"
                 ));
             }
-            Ok((Pattern::Domain, text.to_ascii_lowercase()))
+            let domain = domain.strip_suffix('.').unwrap_or(domain).to_ascii_lowercase();
+            Ok((Pattern::Domain(Domain(domain)), text.to_ascii_lowercase()))
         }
         name if FileTools::of(name).is_some() => {
             Ok((Pattern::Place(Place::new(text)?), text.to_owned()))
         }
         _ if text == "*" => Ok((Pattern::Any, text.to_owned())),
-        name => Err(format!("'{name}' takes no pattern; write '{name}' alone")),
+        name => Err(match tool_name::unknown(name) {
+            Some(unknown) => unknown.to_string(),
+            None => format!("'{name}' takes no pattern; write '{name}' alone"),
+        }),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What the policy says about a call.
 
 use protocol::event::DeniedBy;
+use serde::Serialize;
 
 /// Yes, a question, or no. The order is from widest to strictest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It runs.
     Allow,
@@ -11,6 +13,18 @@ pub enum Decision {
     Ask,
     /// It does not run.
     Deny,
+}
+
+impl Decision {
+    /// Returns the name that programs read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        }
+    }
 }
 
 /// A decision with its reason.

@@ -30,6 +30,18 @@ impl Wildcard {
         Self { pieces }
     }
 
+    /// Tells whether everything that `other` matches fits this pattern too. When it cannot be told
+    /// by looking at the pieces, it does not.
+    pub(crate) fn covers(&self, other: &Wildcard) -> bool {
+        // No byte of a text has this value, so only a star takes the place of a star.
+        const STAR: u8 = 0xff;
+        let pieces = other.pieces.iter().map(|piece| match piece {
+            Piece::Byte(byte) => *byte,
+            Piece::Any => STAR,
+        });
+        self.matches(&pieces.collect::<Vec<_>>())
+    }
+
     /// Tells whether the whole text fits.
     ///
     /// Going back to the latest star alone is enough, so that the cost is at most the product of
@@ -89,6 +101,24 @@ mod tests {
             ("ab", "abc", false),
         ] {
             assert_eq!(fits(pattern, text), expected, "{pattern} against {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_narrower_ones() {
+        for (wide, narrow, expected) in [
+            ("*", "a*", true),
+            ("a/*", "a/b", true),
+            ("a/*", "a/b*", true),
+            ("a/*", "*", false),
+            ("a/*", "a*", false),
+            ("a/b", "a/*", false),
+            ("a*c", "ab*c", true),
+            ("a*c", "ac*", false),
+            ("", "*", false),
+        ] {
+            let covers = Wildcard::new(wide).covers(&Wildcard::new(narrow));
+            assert_eq!(covers, expected, "{wide} over {narrow}");
         }
     }
 

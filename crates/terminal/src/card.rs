@@ -116,7 +116,9 @@ impl Request {
     pub fn show(&self, look: Look) -> String {
         let mut card = String::new();
         match self {
-            Request::Permission(request) => permission::body(&mut card, request, look),
+            Request::Permission(request) => {
+                permission::body(&mut card, request, look, permission::Extent::Whole);
+            }
             Request::Question(request) => question::body(&mut card, request, look),
             Request::Plan(request) => plan::body(&mut card, request, look, plan::WHOLE),
         }

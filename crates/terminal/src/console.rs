@@ -3,16 +3,14 @@
 //! The only module that writes to them. It knows when a line of the answer is open on a terminal,
 //! so that a word for people never lands in the middle of it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
-use crate::escape;
 use crate::paint::{Color, Paint};
+use crate::{escape, spinner};
 
-/// How often the spinner turns: often enough to look alive, rarely enough to cost nothing.
-const SPINNER_TICK: Duration = Duration::from_millis(120);
 /// The width of lines where a terminal does not tell its own.
 const DEFAULT_WIDTH: u16 = 100;
 
@@ -144,18 +142,15 @@ impl Console {
         if !self.facts.err_is_terminal || self.facts.is_dumb || self.line_is_open {
             return;
         }
-        let doing = escape::line(doing, self.width().saturating_sub(12));
+        let doing = escape::line(doing, self.width());
         if let Some(spinner) = &self.spinner {
             spinner.set_message(doing);
             return;
         }
-        let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") else { return };
-        let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
-            .with_elapsed(since)
-            .with_style(style)
-            .with_message(doing);
-        spinner.enable_steady_tick(SPINNER_TICK);
-        self.spinner = Some(spinner);
+        // A test may say that there is a terminal where there is none.
+        if io::stderr().is_terminal() {
+            self.spinner = spinner::begin(doing, since);
+        }
     }
 
     /// Takes the spinner away.

@@ -27,18 +27,34 @@ pub fn shown(diff: &str, limit: usize, paint: Paint) -> String {
     lines.join("\n")
 }
 
+/// Returns a unified diff as indented lines for people, all of it.
+pub fn whole(diff: &str, paint: Paint) -> String {
+    let lines: Vec<String> =
+        diff.lines().map(|line| format!("    {}", coloured(&escape::text(line), paint))).collect();
+    lines.join("\n")
+}
+
+/// Tells whether [`shown`] with this limit leaves anything out.
+pub fn is_cut(diff: &str, limit: usize) -> bool {
+    diff.lines().count() > limit
+        || diff.lines().any(|line| escape::text(line).chars().count() > LINE_WIDTH)
+}
+
 fn one(line: &str, paint: Paint) -> String {
-    let safe = escape::cut(escape::text(line).trim_end_matches('\n'), LINE_WIDTH);
+    coloured(&escape::cut(&escape::text(line), LINE_WIDTH), paint)
+}
+
+fn coloured(safe: &str, paint: Paint) -> String {
     if safe.starts_with("+++") || safe.starts_with("---") {
-        paint.bold(&safe)
+        paint.bold(safe)
     } else if safe.starts_with('+') {
-        paint.good(&safe)
+        paint.good(safe)
     } else if safe.starts_with('-') {
-        paint.bad(&safe)
+        paint.bad(safe)
     } else if safe.starts_with("@@") || safe.starts_with("***") {
-        paint.mark(&safe)
+        paint.mark(safe)
     } else {
-        safe
+        safe.to_owned()
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Ask {
     /// An answer to a question; it goes into no history.
     Answer(String),
     /// A text that is there already, to be changed; it goes into no history. Without a line
-    /// editor an empty line comes instead, which leaves the text as it is.
+    /// editor an empty line leaves the text as it is.
     Edit(String, String),
 }
 
@@ -176,7 +176,9 @@ impl Input {
         let (answers, heard) = mpsc::channel(1);
         let spawned = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
             let mut listen: Box<dyn FnMut(Ask) -> Heard> = match source {
-                Source::Plain(mut reader) => Box::new(move |_| read_line(&mut reader)),
+                Source::Plain(mut reader) => {
+                    Box::new(move |ask| left_as_it_is(ask, read_line(&mut reader)))
+                }
                 Source::Editor(history, words) => editor::listener(history, words),
                 Source::Taken => return,
             };
@@ -239,6 +241,15 @@ impl Reading {
             return Err(io::Error::other(format!("it is longer than the limit of {limit}")));
         }
         String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    }
+}
+
+/// Takes an empty line for the text that was to be changed: without a line editor nobody could
+/// have wiped it out.
+fn left_as_it_is(ask: Ask, heard: Heard) -> Heard {
+    match (ask, heard) {
+        (Ask::Edit(_, text), Heard::Line(line)) if line.trim().is_empty() => Heard::Line(text),
+        (_, heard) => heard,
     }
 }
 
@@ -316,6 +327,15 @@ mod tests {
         }
         assert_eq!(input.next(Ask::Line(String::new())).await, Heard::End);
         assert!(!input.is_waiting());
+    }
+
+    #[tokio::test]
+    async fn without_an_editor_an_empty_line_leaves_a_text_as_it_is() {
+        let mut input = Input::plain(Box::new(io::Cursor::new(b"\n\nb\n")), Box::new(|| {}));
+        let edit = || Ask::Edit(String::new(), "held".to_owned());
+        assert_eq!(input.next(edit()).await, Heard::Line("held".to_owned()));
+        assert_eq!(input.next(Ask::Line(String::new())).await, Heard::Line(String::new()));
+        assert_eq!(input.next(edit()).await, Heard::Line("b".to_owned()));
     }
 
     #[tokio::test]

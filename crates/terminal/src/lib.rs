@@ -21,6 +21,7 @@ mod line;
 mod number;
 mod paint;
 pub mod show;
+mod spinner;
 pub mod stops;
 mod text;
 pub mod tty;

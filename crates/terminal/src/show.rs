@@ -72,7 +72,7 @@ impl Form {
 
     /// Learns of a request that was made before anybody watched.
     pub fn knows(&mut self, request: &Request) {
-        if let (Form::Text(form), Request::Permission(request)) = (self, request) {
+        if let Form::Text(form) = self {
             form.knows(request);
         }
     }

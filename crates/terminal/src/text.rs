@@ -3,19 +3,26 @@
 //! On a terminal the answer appears as it comes. Into a pipe it goes whole and once, at the end,
 //! so that an answer that broke off and was asked for again never leaves its half there.
 
+mod end;
+mod settled;
 mod tools;
 
 use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use protocol::event::{AssistantMessage, NoticeLevel, PermissionRequest, Retry, TurnResult};
+use protocol::event::{AssistantMessage, NoticeLevel, Retry, ToolResult, TurnResult};
 use protocol::{Block, Event, EventBody, StopReason, ToolCallId, TurnEnd};
 
+use self::end::{Unanswered, closing};
+use self::settled::Decisions;
 use self::tools::Look;
 use crate::Console;
+use crate::card::Request;
 use crate::escape;
-use crate::number::{dollars, grouped, short};
+use crate::number::{grouped, short};
+
+pub use self::end::complaint;
 
 /// How many characters of a message of others one line for people shows.
 const WORDS_MAX: usize = 2000;
@@ -30,7 +37,8 @@ pub struct TextForm {
     tokens: u64,
     calls: HashMap<ToolCallId, (String, String)>,
     has_streamed: bool,
-    denied: Vec<String>,
+    unanswered: Unanswered,
+    decisions: Decisions,
     /// The prompt is a slash command: no model answers, and what the command says is the answer.
     is_command: bool,
 }
@@ -41,10 +49,22 @@ impl TextForm {
         Self { is_pictured: true, ..Self::default() }
     }
 
-    /// Learns of a call that was made before anybody watched.
-    pub fn knows(&mut self, request: &PermissionRequest) {
-        let (name, summary) = (&request.tool_name, &request.target.summary);
-        self.calls.insert(request.tool_call_id.clone(), (name.clone(), summary.clone()));
+    /// Learns of a request that was made before anybody watched.
+    pub fn knows(&mut self, request: &Request) {
+        let (call, name, summary) = match request {
+            Request::Permission(request) => {
+                let summary = request.target.summary.clone();
+                (Some(&request.tool_call_id), request.tool_name.clone(), summary)
+            }
+            Request::Question(question) => {
+                (question.tool_call_id.as_ref(), "a question".to_owned(), request.line())
+            }
+            Request::Plan(plan) => (Some(&plan.tool_call_id), "a plan".to_owned(), request.line()),
+        };
+        if let Some(call) = call {
+            self.calls.insert(call.clone(), (name, summary));
+        }
+        self.decisions.ask(request.clone());
     }
 
     pub fn begin(&mut self, console: &mut Console) {
@@ -101,15 +121,11 @@ impl TextForm {
                 self.calls.insert(call.tool_call_id.clone(), (call.tool_name.clone(), summary));
             }
             EventBody::ToolProgress(progress) => self.progress(progress, console),
-            EventBody::ToolResult(result) => {
-                let summary = self.calls.remove(&result.tool_call_id).unwrap_or_default().1;
-                tools::result(result, &summary, self.look(console), console);
-                self.wait("working", console);
-            }
+            EventBody::ToolResult(result) => self.result(result, console),
             EventBody::ToolDenied(denied) => {
                 let summary = self.calls.remove(&denied.tool_call_id).unwrap_or_default().1;
                 tools::denied(denied, &summary, self.look(console), console);
-                self.denied.push(denied.tool_name.clone());
+                self.unanswered.denied(denied);
                 self.wait("working", console);
             }
             EventBody::Retry(retry) => return self.retry(retry, console),
@@ -125,6 +141,8 @@ impl TextForm {
                 self.tokens = self.tokens.saturating_add(usage.output_tokens);
             }
             EventBody::Notice(notice) => say_notice(notice.level, &notice.message, console),
+            // A command says itself what it changed.
+            EventBody::ModeChanged(_) | EventBody::ModelChanged(_) if self.is_command => {}
             EventBody::ModeChanged(changed) => {
                 let words = format!("mode is now {}", changed.mode);
                 console.say(&console.paint().dim(&words));
@@ -136,10 +154,12 @@ impl TextForm {
             EventBody::Done(done) => return self.done(event, &done.result, console),
             EventBody::PromptStarted(started) => self.is_command = started.command.is_some(),
             // The driver of the turn draws the card of a request and takes the answer.
-            EventBody::PermissionRequest(_)
-            | EventBody::QuestionRequest(_)
-            | EventBody::PlanRequest(_)
-            | EventBody::RequestResolved(_) => {}
+            EventBody::PermissionRequest(_) => {}
+            EventBody::QuestionRequest(question) => {
+                self.decisions.ask(Request::Question(question.clone()));
+            }
+            EventBody::PlanRequest(plan) => self.decisions.ask(Request::Plan(plan.clone())),
+            EventBody::RequestResolved(resolved) => self.decisions.settle(resolved),
             // Of the session, its queue and its captured files people at a terminal need to be
             // told nothing; who goes back or takes a summary back is told by their command.
             EventBody::SessionStart(_)
@@ -165,6 +185,17 @@ impl TextForm {
         }
         self.has_streamed = true;
         console.foreign(text)
+    }
+
+    fn result(&mut self, result: &ToolResult, console: &mut Console) {
+        let summary = self.calls.remove(&result.tool_call_id).unwrap_or_default().1;
+        let settled = self.decisions.take(&result.tool_call_id);
+        if settled.as_ref().is_some_and(|settled| settled.is_late) {
+            self.unanswered.late(&result.tool_name);
+        }
+        let facts = (summary.as_str(), settled.as_ref());
+        tools::result(result, facts, self.look(console), console);
+        self.wait("working", console);
     }
 
     fn progress(&self, progress: &protocol::event::ToolProgress, console: &mut Console) {
@@ -242,9 +273,11 @@ impl TextForm {
             console.say(&words);
         }
         if result.unanswered > 0 {
-            console.say(&self.unanswered(result.unanswered));
+            for line in self.unanswered.lines(result.unanswered) {
+                console.say(&line);
+            }
         }
-        if self.is_command && result.turns == 0 && self.look(console).signs {
+        if std::mem::take(&mut self.is_command) && result.turns == 0 && self.look(console).signs {
             return written;
         }
         let session = escape::line(event.session_id.as_str(), 80);
@@ -257,47 +290,6 @@ impl TextForm {
         }
         written
     }
-
-    fn unanswered(&self, count: u32) -> String {
-        let calls = stdx::plural(u64::from(count), "call");
-        let mut names = self.denied.clone();
-        names.sort();
-        names.dedup();
-        format!(
-            "{calls} needed an answer and nobody could be asked ({}): allow with --allow 'RULE' or \
-             --mode, or run where you can answer",
-            escape::line(&names.join(", "), 200)
-        )
-    }
-}
-
-/// Says in one or two lines why a turn did not end well, and what one can do; none where it did.
-pub fn complaint(result: &TurnResult) -> Option<String> {
-    let (what, advice) = match result.reason {
-        TurnEnd::Completed => return None,
-        TurnEnd::Interrupted => ("interrupted", ""),
-        TurnEnd::MaxTurns => ("stopped at the limit of steps", "--max-turns N allows more"),
-        TurnEnd::Budget => (
-            "stopped at the budget",
-            "--max-budget-usd X allows more, narthex usage shows what it went to",
-        ),
-        TurnEnd::Time => ("stopped at the time limit", "the settings hold it: narthex config show"),
-        TurnEnd::Repetition => (
-            "stopped, for the model went round in circles",
-            "go on with other words, or another model",
-        ),
-        TurnEnd::Error => ("error", ""),
-        TurnEnd::Denied => ("refused by policy", ""),
-    };
-    let mut words = format!("narthex: {what}");
-    if let Some(message) = &result.message {
-        let message = escape::cut(escape::text(message).trim(), WORDS_MAX);
-        words.push_str(&format!(": {message}"));
-    }
-    if !advice.is_empty() {
-        words.push_str(&format!("; {advice}"));
-    }
-    Some(words)
 }
 
 /// Says a notice.
@@ -309,12 +301,4 @@ pub fn say_notice(level: NoticeLevel, message: &str, console: &mut Console) {
         NoticeLevel::Warn => paint.care(&format!("warning: {words}")),
         NoticeLevel::Error => paint.bad(&format!("error: {words}")),
     });
-}
-
-fn closing(result: &TurnResult) -> String {
-    let steps = stdx::plural(u64::from(result.turns), "step");
-    let tokens = result.usage.prompt_tokens().saturating_add(result.usage.output_tokens);
-    let cost = result.cost_usd.map_or_else(|| "cost —".to_owned(), dollars);
-    let took = stdx::duration(Duration::from_millis(result.duration_ms));
-    format!("{steps} · {} tokens · {cost} · {took}", grouped(tokens))
 }

@@ -8,8 +8,8 @@ mod tests;
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
-    WorkspaceError,
+    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSpec,
+    Workspace, WorkspaceError,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -89,6 +89,10 @@ impl Tool for EditFile {
             1..=EDITS_MAX => place::facts_of(arguments.path, Access::Write, workspace).await,
             count => Err(ToolError::Invalid(format!("{count} edits are more than {EDITS_MAX}"))),
         }
+    }
+
+    fn refuses(&self, facts: &CallFacts, host: &dyn ToolHost) -> Option<String> {
+        seen::unread(facts, host)
     }
 
     async fn preview(

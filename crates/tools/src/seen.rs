@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use driver_api::{Located, ToolContext, ToolError};
+use driver_api::{
+    Access, CallFacts, EntryKind, Located, PathFact, ToolContext, ToolError, ToolHost,
+};
 use protocol::event::FileStamp;
 use sha2::{Digest, Sha256};
 
@@ -33,6 +35,22 @@ pub(crate) fn gone(path: &Path) -> FileStamp {
     FileStamp { path: path.display().to_string(), hash: None }
 }
 
+/// Says that a file has to be read before it is changed, if a call changes one that was not.
+pub(crate) fn unread(facts: &CallFacts, host: &dyn ToolHost) -> Option<String> {
+    let is_there = |path: &&PathFact| {
+        path.access == Access::Write
+            && path.located.stat.is_some_and(|stat| stat.kind == EntryKind::File)
+    };
+    let mut written = facts.paths.iter().filter(is_there);
+    let unread =
+        written.find(|path| host.seen(&path.located.real.display().to_string()).is_none())?;
+    Some(not_read(&unread.located.shown()))
+}
+
+fn not_read(name: &str) -> String {
+    format!("{name} exists and has not been read in this session; read it first with read_file")
+}
+
 /// Refuses a change of a file that was not read in this session, or has changed since.
 pub(crate) fn require_seen(
     context: &ToolContext,
@@ -41,9 +59,7 @@ pub(crate) fn require_seen(
 ) -> Result<(), ToolError> {
     if context.host.seen(&file.real.display().to_string()).is_none() {
         let name = place::shown(&*context.workspace, &file.real);
-        return Err(ToolError::Invalid(format!(
-            "{name} exists and has not been read in this session; read it first with read_file"
-        )));
+        return Err(ToolError::Invalid(not_read(&name)));
     }
     require_unchanged(context, file, bytes)
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
-    WorkspaceError,
+    Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSpec,
+    Workspace, WorkspaceError,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -58,6 +58,10 @@ impl Tool for WriteFile {
             return Err(ToolError::Invalid(format!("content is larger than {limit}")));
         }
         place::facts_of(arguments.path, Access::Write, workspace).await
+    }
+
+    fn refuses(&self, facts: &CallFacts, host: &dyn ToolHost) -> Option<String> {
+        seen::unread(facts, host)
     }
 
     async fn preview(

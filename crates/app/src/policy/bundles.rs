@@ -7,12 +7,14 @@ use std::path::Path;
 
 use door_cli::{Failure, NewKey, SignedBundle, VerifiedBundle};
 use driver_api::{Clock, SystemClock};
-use governance::bundle::{self, Bundle, ENVELOPE_BYTES_MAX, Envelope, Rejection, Terms};
+use governance::bundle::{
+    self, Accepted, Bundle, ENVELOPE_BYTES_MAX, Envelope, Reason, Rejection, Terms,
+};
 use governance::{KeyError, Managed, PrivateKey, PublicKey};
 use narthex::LayerName;
 use serde_json::{Map, Value};
 
-use super::report;
+use super::{Remote, report};
 use crate::settings::Settings;
 
 /// The largest file of a key: a key has about a hundred bytes.
@@ -92,37 +94,40 @@ pub(super) fn verify(
     keys: &[String],
 ) -> Result<VerifiedBundle, Failure> {
     let text = read(path, ENVELOPE_BYTES_MAX as u64 + 1)?;
-    let managed = settings.managed.as_ref();
-    let keys: Vec<PublicKey> = match keys {
-        [] => managed.map(Managed::host_keys).unwrap_or_default(),
-        given => given
-            .iter()
-            .map(|key| key.parse())
-            .collect::<Result<_, KeyError>>()
-            .map_err(|error| Failure::usage(format!("--public-key: {error}")))?,
-    };
-    if keys.is_empty() {
+    let keys: Vec<PublicKey> = keys
+        .iter()
+        .map(|key| key.parse())
+        .collect::<Result<_, KeyError>>()
+        .map_err(|error| Failure::usage(format!("--public-key: {error}")))?;
+    let sources = sources(settings, &keys);
+    if sources.is_empty() {
         return Err(Failure::usage(
             "no key to check against: name one with --public-key, or set remotePolicyPublicKey or \
              embed.hostPolicyPublicKeys in the managed settings",
         ));
     }
-    let in_force = settings.remote.as_ref().and_then(|remote| remote.in_force.as_ref());
-    let terms = Terms {
-        layer: LayerName::Remote,
-        keys: &keys,
-        accepts_unsigned: false,
-        now: SystemClock::default().now(),
-        in_force: in_force.map(|accepted| &accepted.bundle),
-        policy: &settings.policy,
-    };
     let envelope = Envelope::parse(&text);
     let form = envelope.as_ref().ok().and_then(|it| Bundle::from_value(&it.bundle).ok());
-    let verified = envelope.and_then(|envelope| bundle::verify(&envelope, &terms));
+    let results = sources.into_iter().map(|source| {
+        let verified = envelope.clone().and_then(|it| source.verify(&it, settings));
+        (source.name, verified)
+    });
+    let results: Vec<(&str, Result<Accepted, Rejection>)> = results.collect();
+    let holds_as: Vec<&str> =
+        results.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| *name).collect();
+    let refused: Vec<(String, String)> = results
+        .iter()
+        .filter_map(|(name, result)| {
+            let refusal = result.as_ref().err()?;
+            Some((format!("not as {name}"), refusal.to_string()))
+        })
+        .collect();
+    let verified = of_all(results.into_iter().map(|(_, result)| result).collect());
     let mut facts = form.as_ref().map(report::bundle_facts).unwrap_or_default();
     let mut json = Map::new();
     let mut note = |key: &str, value: Value| drop(json.insert(key.to_owned(), value));
     note("valid", verified.is_ok().into());
+    note("sources", holds_as.clone().into());
     if let Some(form) = &form {
         note("id", form.id.as_str().into());
         note("version", form.version.into());
@@ -148,7 +153,91 @@ pub(super) fn verify(
             Some((reason.as_str().to_owned(), message))
         }
     };
+    if !holds_as.is_empty() {
+        facts.push(("holds as".to_owned(), holds_as.join(" and ")));
+        facts.extend(refused);
+    }
     Ok(VerifiedBundle { refusal, facts, json: json.into() })
+}
+
+/// A way on which a bundle comes to a machine.
+struct Source<'a> {
+    name: &'static str,
+    layer: LayerName,
+    keys: Vec<PublicKey>,
+    accepts_unsigned: bool,
+    in_force: Option<&'a Bundle>,
+}
+
+impl Source<'_> {
+    fn verify(&self, envelope: &Envelope, settings: &Settings) -> Result<Accepted, Rejection> {
+        let terms = Terms {
+            layer: self.layer,
+            keys: &self.keys,
+            accepts_unsigned: self.accepts_unsigned,
+            now: SystemClock::default().now(),
+            in_force: self.in_force,
+            policy: &settings.policy,
+        };
+        bundle::verify(envelope, &terms)
+    }
+}
+
+/// Returns the ways that the managed settings open; with keys of the command line both, as if the
+/// settings named these.
+fn sources<'a>(settings: &'a Settings, given: &[PublicKey]) -> Vec<Source<'a>> {
+    let managed = settings.managed.as_ref();
+    let remote_key = managed.and_then(|managed| managed.remote.as_ref()).map(|remote| remote.key);
+    let (remote, pushed) = match given {
+        [] => (Vec::from_iter(remote_key), managed.map(Managed::host_keys).unwrap_or_default()),
+        given => (given.to_vec(), given.to_vec()),
+    };
+    let trusts_host = given.is_empty() && managed.is_some_and(|managed| managed.embed.trust_host);
+    let mut sources = Vec::new();
+    if !remote.is_empty() {
+        sources.push(Source {
+            name: "remote",
+            layer: LayerName::Remote,
+            keys: remote,
+            accepts_unsigned: false,
+            in_force: settings.remote.as_ref().and_then(Remote::newest),
+        });
+    }
+    if !pushed.is_empty() || trusts_host {
+        sources.push(Source {
+            name: "pushed",
+            layer: LayerName::Pushed,
+            keys: pushed,
+            accepts_unsigned: trusts_host,
+            in_force: None,
+        });
+    }
+    sources
+}
+
+/// Makes one result of those of all ways. A way whose key did not sign it is not meant by it; any
+/// other refusal counts, for example of an older version of what is in force there.
+fn of_all(results: Vec<Result<Accepted, Rejection>>) -> Result<Accepted, Rejection> {
+    let (mut accepted, mut not_meant) = (None, None);
+    for result in results {
+        match result {
+            Ok(it) => accepted = Some(it),
+            Err(refusal) => match refusal.reason {
+                Reason::Unsigned | Reason::BadSignature | Reason::UnknownKey => {
+                    not_meant = Some(refusal);
+                }
+                _ => return Err(refusal),
+            },
+        }
+    }
+    match (accepted, not_meant) {
+        (Some(accepted), _) => Ok(accepted),
+        (None, Some(refusal)) => Err(refusal),
+        (None, None) => Err(Rejection {
+            reason: Reason::UnknownKey,
+            message: "there is no way for it to come".to_owned(),
+        }),
+    }
 }
 
 fn read(path: &Path, bytes_max: u64) -> Result<String, Failure> {

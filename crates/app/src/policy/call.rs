@@ -57,7 +57,13 @@ impl Asked {
             home: places.user_home.clone(),
             notice: rule.unknown_tool().map(|unknown| unknown.to_string()),
         };
-        let Some(argument) = argument else { return Ok(asked) };
+        let Some(argument) = argument else {
+            // These search the working folder where nothing else is said.
+            if matches!(asked.tool.as_str(), "list_dir" | "glob" | "grep") {
+                asked.path = Some(asked.cwd.clone());
+            }
+            return Ok(asked);
+        };
         match asked.tool.as_str() {
             "run_shell" => asked.command = Some(argument.to_owned()),
             "read_file" | "list_dir" | "glob" | "grep" | "write_file" | "edit_file"
@@ -69,6 +75,16 @@ impl Asked {
             }
         }
         Ok(asked)
+    }
+
+    /// Returns the tool's native name.
+    pub(super) fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Returns what the call does.
+    pub(super) fn effect(&self) -> Effect {
+        self.effect
     }
 
     /// Says what is odd about the call.

@@ -5,15 +5,16 @@
 //! counts from the next start on. Only a machine without one waits, and not for long. What is
 //! kept is checked anew at each start: the file belongs to the user, and the signature does not.
 
-use std::fs;
+use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use door_cli::Failure;
 use driver_api::{Clock, SystemClock};
 use governance::RemotePolicy;
-use governance::bundle::{self, Accepted, ENVELOPE_BYTES_MAX, Envelope, Rejection, Terms};
+use governance::bundle::{self, Accepted, Bundle, ENVELOPE_BYTES_MAX, Envelope, Rejection, Terms};
 use narthex::{LayerName, Policy};
 use outbound::{AllowedTarget, Client, Limits, Options, StatusCode, Url};
 use protocol::Timestamp;
@@ -30,12 +31,17 @@ const FETCH_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Remote {
     /// What the managed settings say.
     terms: RemotePolicy,
+    /// Private places that the settings open besides the one that the terms name.
+    allowed: Vec<AllowedTarget>,
     /// Where the bundle is kept.
     file: PathBuf,
     /// The bundle that holds.
     pub(crate) in_force: Option<Accepted>,
     /// What is kept, whether it holds or not.
     kept: Option<Kept>,
+    /// The newest bundle that was taken from there and is known, also after its time: no older
+    /// version of it is taken.
+    floor: Option<Bundle>,
     /// Why what is kept does not hold.
     problem: Option<String>,
 }
@@ -67,15 +73,23 @@ impl Remote {
     /// Looks at what is kept. Asks nobody.
     pub(crate) fn kept(terms: &RemotePolicy, home: &Path, policy: &Policy) -> Self {
         let file = home.join("policy/remote.json");
-        let mut remote =
-            Self { terms: terms.clone(), file, in_force: None, kept: None, problem: None };
-        let kept = match read(&remote.file) {
-            Ok(kept) => kept.filter(|kept| kept.url == terms.url),
+        let mut remote = Self {
+            terms: terms.clone(),
+            allowed: Vec::new(),
+            file,
+            in_force: None,
+            kept: None,
+            floor: None,
+            problem: None,
+        };
+        let kept = match remote.read() {
+            Ok(kept) => kept,
             Err(problem) => {
                 remote.problem = Some(problem);
                 None
             }
         };
+        remote.raise_floor(kept.as_ref());
         if let Some(kept) = &kept {
             let envelope = Envelope::from_value(&kept.envelope);
             match envelope.and_then(|it| remote.check(&it, policy)) {
@@ -89,9 +103,20 @@ impl Remote {
         remote
     }
 
+    /// Opens private places, for example one that the server sends on to.
+    pub(crate) fn allow(mut self, allowed: &[AllowedTarget]) -> Self {
+        self.allowed = allowed.to_vec();
+        self
+    }
+
     /// Returns where the bundle is kept.
     pub(crate) fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Returns the newest bundle that was taken, also after its time.
+    pub(crate) fn newest(&self) -> Option<&Bundle> {
+        self.floor.as_ref()
     }
 
     /// Returns where its values come from.
@@ -158,21 +183,67 @@ impl Remote {
             keys: &[self.terms.key],
             accepts_unsigned: false,
             now: SystemClock::default().now(),
-            in_force: self.in_force.as_ref().map(|accepted| &accepted.bundle),
+            in_force: self.floor.as_ref(),
             policy,
         };
         bundle::verify(envelope, &terms)
     }
 
+    /// Reads what is kept for the address.
+    fn read(&self) -> Result<Option<Kept>, String> {
+        Ok(read(&self.file)?.filter(|kept| kept.url == self.terms.url))
+    }
+
+    /// Takes note of how far the source had come. What somebody changed by hand counts for nothing.
+    fn raise_floor(&mut self, kept: Option<&Kept>) {
+        let Some(bundle) = kept.and_then(|kept| self.bundle_of(kept)) else { return };
+        if self.floor.as_ref().is_none_or(|floor| is_further(&bundle, floor)) {
+            self.floor = Some(bundle);
+        }
+    }
+
+    fn bundle_of(&self, kept: &Kept) -> Option<Bundle> {
+        let envelope = Envelope::from_value(&kept.envelope).ok()?;
+        bundle::signed(&envelope, &[self.terms.key]).ok()
+    }
+
+    /// Keeps a bundle. Where another process has kept a newer one meanwhile, that stays.
+    fn keep(&self, kept: &Kept) -> Result<(), Failure> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Failure::failed(format!("{what} {}: {error}", self.file.display()))
+        };
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed("make the folder of", &error))?;
+        let lock = File::options().create(true).append(true).open(folder.join("remote.lock"));
+        let lock = lock.map_err(|error| failed("lock", &error))?;
+        lock.lock().map_err(|error| failed("lock", &error))?;
+        let other = self.read().ok().flatten().and_then(|other| self.bundle_of(&other));
+        let own = self.bundle_of(kept);
+        if let (Some(other), Some(own)) = (&other, &own)
+            && is_newer(other, own)
+        {
+            return Ok(());
+        }
+        write(&self.file, kept)
+    }
+
     /// Fetches and takes a bundle. What is in force stays when that fails.
     async fn refresh(&mut self, policy: &Policy) -> Result<(), String> {
-        let text = fetch(&self.terms.url).await?;
+        let text = fetch(&self.terms.url, &self.allowed).await?;
+        // Another process may have come further meanwhile.
+        let known = self.read().ok().flatten();
+        self.raise_floor(known.as_ref());
         let now = SystemClock::default().now();
         let envelope = Envelope::parse(&text);
         let checked = envelope.and_then(|it| Ok((self.check(&it, policy)?, it)));
         let url = self.terms.url.clone();
         let (kept, taken) = match checked {
             Ok((accepted, envelope)) => {
+                self.floor = Some(accepted.bundle.clone());
                 self.in_force = Some(accepted);
                 let envelope = envelope.to_value();
                 (Some(Kept { url, fetched_at: now, envelope, refused: None }), Ok(()))
@@ -187,7 +258,7 @@ impl Remote {
         self.kept = kept;
         if let Some(kept) = &self.kept {
             // A bundle that cannot be kept holds all the same, until the next start fetches it.
-            if let Err(failure) = write(&self.file, kept) {
+            if let Err(failure) = self.keep(kept) {
                 tracing::warn!(error = %failure.message, "keep the remote policy");
             }
         }
@@ -250,7 +321,7 @@ fn keep_fresh(mut remote: Remote, policy: Policy, was_fetched: bool) {
     });
 }
 
-async fn fetch(url: &str) -> Result<String, String> {
+async fn fetch(url: &str, allowed: &[AllowedTarget]) -> Result<String, String> {
     let problem = |error: &dyn std::fmt::Display| format!("fetch {url}: {error}");
     // Whoever manages the machine named this place, so it may lie within their own network.
     let parsed = Url::parse(url).map_err(|error| problem(&error))?;
@@ -264,7 +335,8 @@ async fn fetch(url: &str) -> Result<String, String> {
         total_timeout: FETCH_WAIT,
         ..Limits::default()
     };
-    let client = Client::new(Options { allow: vec![place], limits, ..Options::default() })
+    let allow = allowed.iter().cloned().chain([place]).collect();
+    let client = Client::new(Options { allow, limits, ..Options::default() })
         .map_err(|error| problem(&error))?;
     let response = client.get(url).send().await.map_err(|error| problem(&error))?;
     if response.status() != StatusCode::OK {
@@ -272,6 +344,16 @@ async fn fetch(url: &str) -> Result<String, String> {
     }
     let bytes = response.bytes().await.map_err(|error| problem(&error))?;
     String::from_utf8(bytes.to_vec()).map_err(|_| problem(&"the answer is no text"))
+}
+
+/// Tells whether a bundle is a newer version of another. Those of two ids have no order.
+fn is_newer(bundle: &Bundle, other: &Bundle) -> bool {
+    bundle.id == other.id && bundle.version > other.version
+}
+
+/// Tells whether a bundle takes the place of another as the newest that is known.
+fn is_further(bundle: &Bundle, other: &Bundle) -> bool {
+    bundle.id != other.id || bundle.version > other.version
 }
 
 fn read(file: &Path) -> Result<Option<Kept>, String> {
@@ -292,4 +374,83 @@ fn write(file: &Path, kept: &Kept) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(kept)
         .map_err(|error| Failure::failed(format!("write {}: {error}", file.display())))?;
     write_private(file, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use governance::{PrivateKey, PublicKey};
+
+    use super::*;
+
+    const URL: &str = "https://policy.example/x.json";
+
+    fn key() -> PrivateKey {
+        bundle::keygen(&[7; 32])
+    }
+
+    fn kept(version: u64, settings: &Value, expires: Option<&str>) -> Kept {
+        let mut value = json!({
+            "version": version, "id": "acme", "issuedAt": "2026-01-01T00:00:00Z",
+            "settings": settings,
+        });
+        if let Some(end) = expires {
+            value["expiresAt"] = end.into();
+        }
+        let envelope = bundle::sign(&value, &key()).unwrap().to_value();
+        let fetched_at = SystemClock::default().now();
+        Kept { url: URL.to_owned(), fetched_at, envelope, refused: None }
+    }
+
+    fn remote(home: &Path) -> Remote {
+        let key: PublicKey = key().public();
+        let terms = RemotePolicy { url: URL.to_owned(), key, refresh_ms: 1000, is_required: false };
+        Remote::kept(&terms, home, &Policy::default())
+    }
+
+    fn check(remote: &Remote, kept: &Kept) -> Result<u64, String> {
+        let envelope = Envelope::from_value(&kept.envelope).unwrap();
+        let accepted = remote.check(&envelope, &Policy::default());
+        accepted.map(|it| it.bundle.version).map_err(|refusal| refusal.reason.to_string())
+    }
+
+    #[test]
+    fn an_older_bundle_is_never_written_over_a_newer_one() {
+        let home = tempfile::tempdir().unwrap();
+        let slow = remote(home.path());
+        let quick = remote(home.path());
+        quick.keep(&kept(5, &json!({}), None)).unwrap();
+        slow.keep(&kept(4, &json!({}), None)).unwrap();
+        let next = remote(home.path());
+        assert_eq!(next.in_force.as_ref().unwrap().bundle.version, 5);
+        slow.keep(&kept(6, &json!({}), None)).unwrap();
+        assert_eq!(remote(home.path()).in_force.unwrap().bundle.version, 6);
+    }
+
+    #[test]
+    fn what_is_over_still_keeps_older_versions_out() {
+        let home = tempfile::tempdir().unwrap();
+        let over = kept(5, &json!({}), Some("2026-01-02T00:00:00Z"));
+        remote(home.path()).keep(&over).unwrap();
+        let next = remote(home.path());
+        assert!(next.in_force.is_none());
+        assert_eq!(check(&next, &kept(4, &json!({}), None)), Err("stale".to_owned()));
+        let other = json!({"disableFullAuto": true});
+        assert_eq!(check(&next, &kept(5, &other, None)), Err("stale".to_owned()));
+        assert_eq!(check(&next, &kept(6, &json!({}), None)), Ok(6));
+    }
+
+    #[test]
+    fn what_another_process_took_meanwhile_is_known() {
+        let home = tempfile::tempdir().unwrap();
+        let mut slow = remote(home.path());
+        remote(home.path()).keep(&kept(5, &json!({}), None)).unwrap();
+        let known = slow.read().unwrap();
+        slow.raise_floor(known.as_ref());
+        assert_eq!(check(&slow, &kept(4, &json!({}), None)), Err("stale".to_owned()));
+        // What was changed by hand is nobody's word.
+        let mut forged = kept(9, &json!({}), None);
+        forged.envelope["bundle"]["version"] = 99.into();
+        slow.raise_floor(Some(&forged));
+        assert_eq!(check(&slow, &kept(6, &json!({}), None)), Ok(6));
+    }
 }

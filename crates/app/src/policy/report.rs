@@ -9,13 +9,13 @@ use policy::{Decision, Explanation, List, Mention, PartExplanation};
 use serde_json::{Value, json};
 
 use super::Remote;
-use crate::settings::Settings;
+use crate::settings::{KeptRules, Settings};
 
 /// Puts an explanation into words.
 pub(super) fn explained(
     settings: &Settings,
     call: &str,
-    notice: Option<String>,
+    (notice, voters): (Option<String>, Vec<String>),
     explanation: &Explanation,
 ) -> ExplainedCall {
     let mode = match explanation.mode == explanation.mode_in_force {
@@ -45,13 +45,17 @@ pub(super) fn explained(
         if !share.locks.is_empty() {
             says.push_str(&format!("; locks {}", share.locks.join(", ")));
         }
-        let source = if share.is_present { source(settings, share.layer) } else { String::new() };
+        let source = if share.is_present { sources(settings, share.layer) } else { String::new() };
         let name = share.layer.as_str().to_owned();
         PolicyLayer { name, has_say: share.has_say, says, source }
     });
     let layers = layers.collect();
     let mut notices = settings.notices.clone();
     notices.extend(notice);
+    let mut json = serde_json::to_value(explanation).unwrap_or(Value::Null);
+    if let Some(json) = json.as_object_mut() {
+        json.insert("alsoVote".to_owned(), voters.clone().into());
+    }
     ExplainedCall {
         call: call.trim().to_owned(),
         word: word(explanation.decision),
@@ -61,8 +65,9 @@ pub(super) fn explained(
         mode_reason: explanation.mode_says.reason.clone(),
         parts: explanation.parts.iter().map(part).collect(),
         layers,
+        voters,
         notices,
-        json: serde_json::to_value(explanation).unwrap_or(Value::Null),
+        json,
     }
 }
 
@@ -121,11 +126,16 @@ pub(super) fn in_force(settings: &Settings, policy: &Policy) -> PolicyInForce {
             });
         }
         for layer in of_name {
-            let source = source(settings, name);
+            let source = match layer.is_kept {
+                true => kept_file(settings, name),
+                false => source(settings, name),
+            };
             rows.push(json!({
                 "layer": name,
                 "source": source,
                 "allow": texts(&layer.allow),
+                "isAllowList": layer.is_allow_list,
+                "isKept": layer.is_kept,
                 "ask": texts(&layer.ask),
                 "deny": texts(&layer.deny),
                 "mode": layer.locked_mode,
@@ -163,6 +173,9 @@ pub(super) fn says(layer: &Layer) -> String {
     let mut parts = Vec::new();
     for (list, rules) in [("deny", &layer.deny), ("ask", &layer.ask), ("allow", &layer.allow)] {
         match rules.len() {
+            0 if list == "allow" && layer.is_allow_list => {
+                parts.push("lets nothing be allowed".to_owned());
+            }
             0 => {}
             count => parts.push(format!("{count} {list}")),
         }
@@ -184,6 +197,27 @@ pub(super) fn says(layer: &Layer) -> String {
 
 fn texts(rules: &[narthex::Rule]) -> Vec<String> {
     rules.iter().map(ToString::to_string).collect()
+}
+
+/// Names the file of a layer of rules that were kept.
+fn kept_file(settings: &Settings, layer: LayerName) -> String {
+    let places = &settings.places;
+    KeptRules::new(&places.home).file_of(layer, &places.cwd).display().to_string()
+}
+
+/// Says where all layers of a name come from.
+fn sources(settings: &Settings, name: LayerName) -> String {
+    let of_name = settings.policy.layers().filter(|layer| layer.name == name);
+    let mut sources: Vec<String> = of_name
+        .map(|layer| match layer.is_kept {
+            true => kept_file(settings, name),
+            false => source(settings, name),
+        })
+        .collect();
+    if name == LayerName::Flags && sources.is_empty() {
+        sources.push(source(settings, name));
+    }
+    sources.join(", ")
 }
 
 /// Says where a layer comes from.

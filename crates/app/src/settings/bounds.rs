@@ -1,5 +1,7 @@
 //! What bounds a turn: money, tokens, time, patience, and the size of its conversation.
 
+use std::num::NonZeroU64;
+
 use door_cli::{Globals, Setting};
 use runtime_api::{AgentSettings, Allowance, Budget, CompactionSettings, Limits};
 
@@ -55,7 +57,7 @@ impl Bounds {
         } = document.budget;
         self.turn_usd.take_some(turn_usd.as_ref(), origin);
         self.turn_tokens.take_some(turn_tokens.as_ref(), origin);
-        self.turn_ms.take_some(turn_ms.as_ref(), origin);
+        self.turn_ms.take_some(turn_ms.map(NonZeroU64::get).as_ref(), origin);
         self.session_usd.take_some(session_usd.as_ref(), origin);
         self.session_tokens.take_some(session_tokens.as_ref(), origin);
         self.day_usd.take_some(day_usd.as_ref(), origin);
@@ -71,7 +73,7 @@ impl Bounds {
         let budget = &document.budget;
         lower(&mut self.turn_usd, budget.turn_usd, origin);
         lower(&mut self.turn_tokens, budget.turn_tokens, origin);
-        lower(&mut self.turn_ms, budget.turn_ms, origin);
+        lower(&mut self.turn_ms, budget.turn_ms.map(NonZeroU64::get), origin);
         lower(&mut self.session_usd, budget.session_usd, origin);
         lower(&mut self.session_tokens, budget.session_tokens, origin);
         lower(&mut self.day_usd, budget.day_usd, origin);

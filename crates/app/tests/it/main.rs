@@ -8,6 +8,7 @@
 )]
 
 mod crash;
+mod gate;
 mod policy;
 mod processes;
 mod program;

@@ -211,6 +211,65 @@ fn bundles_are_signed_and_every_refusal_has_its_reason() {
 }
 
 #[test]
+fn a_bundle_is_told_with_the_way_on_which_it_holds() {
+    let house = House::new();
+    let (acme, host) = (house.key("acme.pem"), house.key("host.pem"));
+    house.managed(&json!({
+        "remotePolicyUrl": "https://policy.example/x.json", "remotePolicyPublicKey": acme,
+        "embed": {"hostPolicyPublicKeys": [host]},
+    }));
+    for (key, sources) in [("acme.pem", &["remote", "pushed"][..]), ("host.pem", &["pushed"])] {
+        house.program.write("policy.json", &house.signed(key, &bundle(1, &no_touch())));
+        let json = house.good(&["policy", "verify", "policy.json", "--json"]).json();
+        assert_eq!(json["sources"], json!(sources), "{key}");
+        let text = house.good(&["policy", "verify", "policy.json"]).out;
+        let held = text.lines().find_map(|line| line.trim().strip_prefix("holds as"));
+        assert_eq!(held.map(str::trim), Some(&*sources.join(" and ")), "{text}");
+        assert_eq!(text.contains("not as remote"), sources.len() == 1, "{text}");
+    }
+}
+
+#[test]
+fn nothing_may_be_allowed_beyond_an_empty_list_and_kept_rules_need_leave() {
+    let house = House::new();
+    let home = house.program.home();
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("rules.toml"), "allow = [\"run_shell(touch *)\"]\n").unwrap();
+    let touch = ["run_shell(touch x)"];
+    assert_eq!(house.explain(&touch)["decision"], "allow");
+    let shown = house.good(&["config", "show"]).out;
+    let line = shown.lines().find(|line| line.starts_with("permissions.allow")).unwrap();
+    assert!(line.ends_with("home/rules.toml"), "{line}");
+    let explained = house.good(&["policy", "explain", touch[0]]).out;
+    assert!(explained.contains("home/rules.toml"), "{explained}");
+    house.managed(&json!({"permissions": {"allow": []}}));
+    assert_eq!(house.explain(&touch)["decision"], "ask");
+    house.managed(&json!({"permissions": {"allowPersist": false}}));
+    let explained = house.explain(&touch);
+    assert_eq!(explained["decision"], "ask", "{explained}");
+}
+
+#[test]
+fn searches_are_asked_about_without_brackets_and_voters_are_told() {
+    let house = House::new();
+    for tool in ["glob", "grep", "list_dir"] {
+        let explained = house.explain(&[tool]);
+        let path = explained["parts"][0]["text"].as_str().unwrap();
+        assert!(path.ends_with("/work"), "{explained}");
+        assert_eq!(explained["decision"], "allow", "{explained}");
+        assert_eq!(explained["alsoVote"], json!([]));
+    }
+    std::fs::create_dir_all(house.program.home()).unwrap();
+    let settings = "[checks]\ncommand = [\"true\"]\n[[hooks.PreToolUse]]\nmatcher = \"Bash\"\n\
+                    hooks = [{ type = \"command\", command = \"true\" }]\n";
+    std::fs::write(house.program.home().join("config.toml"), settings).unwrap();
+    let told = house.good(&["policy", "explain", "run_shell(ls)"]).out;
+    assert!(told.contains("hooks at PreToolUse also vote"), "{told}");
+    let told = house.good(&["policy", "explain", "write_file(a.txt)"]).out;
+    assert!(told.contains("checks examine the change") && !told.contains("hooks at"), "{told}");
+}
+
+#[test]
 fn explain_names_the_layer_and_the_rule_that_decide() {
     let house = House::new();
     house.managed(&json!({"permissions": {"deny": ["run_shell(git push *)"]}}));

@@ -427,3 +427,72 @@ fn a_key_is_told_with_its_origin_and_the_way_to_another() {
     assert!(hint("openai").contains("narthex login openai"), "{hints:?}");
     assert!(!format!("{hints:?}").contains("sk-secret"));
 }
+
+#[test]
+fn no_project_lifts_the_limit_of_time() {
+    let text = "[budget]\nturn_ms = 0\n";
+    let house = House::new().user("[budget]\nturn_ms = 5000\n").project(text);
+    let told = house.settings().notices.join("\n");
+    assert!(told.contains("budget.turn_ms: 0 is no limit"), "{told}");
+    assert!(house.trusted().problem().contains("expected 1 or more"));
+    assert!(House::new().user(text).problem().contains("0 is no limit"));
+}
+
+#[test]
+fn outside_of_repositories_only_the_folder_itself_is_looked_at() {
+    let text = "[permissions]\ndeny = [\"run_shell(rm *)\"]\n";
+    let house = House::new().project(text);
+    assert_eq!(house.settings().policy.layers().count(), 1, "the repository's top is above");
+    fs::remove_dir_all(house.path("project/.git")).unwrap();
+    let settings = house.settings();
+    assert_eq!((settings.policy.layers().count(), settings.notices.len()), (0, 0));
+    fs::create_dir_all(house.path("project/src/.narthex")).unwrap();
+    let house = house.file("project/src/.narthex/config.toml", text);
+    assert_eq!(house.settings().policy.layers().count(), 1);
+}
+
+#[test]
+fn a_link_borrows_no_trust() {
+    let house = House::new();
+    fs::create_dir_all(house.path("good/.narthex")).unwrap();
+    let house = house.file("good/.narthex/config.toml", "append_system_prompt = \"x\"\n");
+    fs::remove_dir_all(house.path("project/.narthex")).unwrap();
+    let link = |to: PathBuf| std::os::unix::fs::symlink(to, house.path("project/.narthex"));
+    link(house.path("good/.narthex")).unwrap();
+    for house in [&house, &house] {
+        let settings = house.settings();
+        assert!(settings.append_system_prompt.value.is_none());
+        let told = settings.notices.join("\n");
+        assert!(told.contains("leads out of its folder"), "{told}");
+    }
+    // Even where everything is trusted.
+    let house = house.trusted();
+    assert!(house.settings().append_system_prompt.value.is_none());
+    // A link within the folder is the folder's own.
+    fs::remove_file(house.path("project/.narthex")).unwrap();
+    fs::create_dir_all(house.path("project/shared")).unwrap();
+    std::os::unix::fs::symlink(house.path("project/shared"), house.path("project/.narthex"))
+        .unwrap();
+    let house = house.file("project/shared/config.toml", "append_system_prompt = \"x\"\n");
+    assert!(house.settings().append_system_prompt.value.is_some());
+}
+
+#[test]
+fn files_of_other_users_are_left_out() {
+    let house = House::new().project("append_system_prompt = \"x\"\n").trusted();
+    let path = house.path("project/.narthex/config.toml");
+    assert!(house.settings().append_system_prompt.value.is_some());
+    // Only an administrator can give a file away.
+    if std::os::unix::fs::chown(&path, Some(4_242), None).is_ok() {
+        let settings = house.settings();
+        assert!(settings.append_system_prompt.value.is_none());
+        let told = settings.notices.join("\n");
+        assert!(told.contains("belongs to another user, with the id 4242"), "{told}");
+    }
+}
+
+#[test]
+fn a_limit_of_time_for_checks_needs_a_command() {
+    let house = House::new().user("[checks]\ntimeout_ms = 5\n");
+    assert!(house.problem().contains("checks.timeout_ms needs checks.command"));
+}

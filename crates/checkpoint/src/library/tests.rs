@@ -43,6 +43,10 @@ fn what_differs_is_judged() {
         (vec![], vec![("/r/a", left(Why::Large))], told("/r/a", true, true)),
         (vec![], vec![("/r/a", left(Why::Ignored))], told("/r/a", false, true)),
         (vec![("/r/a", left(Why::Ignored))], vec![], told("/r/a", true, false)),
+        (vec![("/r/a", left(Why::Own))], vec![], told("/r/a", false, false)),
+        (vec![], vec![("/r/a", left(Why::Own))], told("/r/a", false, true)),
+        (vec![("/r/a", left(Why::Unseen))], vec![], told("/r/a", false, false)),
+        (vec![("/r/a", file("a"))], vec![("/r/a", left(Why::Unseen))], told("/r/a", true, true)),
     ];
     for (before, after, expected) in cases {
         assert_eq!(compare(&before, &after), expected, "{before:?} {after:?}");

@@ -2,16 +2,16 @@
 //! permissions of folders, so that none is closed before its contents are there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, chmodat, fchmod, fstat, fsync, mkdirat, openat,
-    renameat, renameat_with, statat, symlinkat, syncfs, unlinkat,
+    AtFlags, CWD, Mode, OFlags, RenameFlags, chmodat, fchmod, fstat, fsync, mkdirat, renameat,
+    renameat_with, statat, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
+use super::aside;
 use super::plan::Step;
 use crate::beneath::PASSED;
 use crate::ground::{Ground, name};
@@ -64,7 +64,7 @@ pub(super) fn apply(
     steps: &BTreeMap<Key, Step>,
 ) -> Vec<(Key, String)> {
     let is_synced_alone = steps.len() <= SYNCED_ALONE_MAX;
-    let mut work = Work { ground, objects, lifted: Vec::new(), made: 0, is_synced_alone };
+    let mut work = Work { ground, objects, lifted: Vec::new(), is_synced_alone };
     let mut failed = Vec::new();
     for step in steps.values().rev().filter(|step| step.target.is_none()) {
         if let Err(trouble) = work.remove(step) {
@@ -95,8 +95,6 @@ struct Work<'w> {
     objects: &'w Objects,
     /// Folders that were opened up for their owner, with their modes before.
     lifted: Vec<(Key, u32)>,
-    /// How many names were made up.
-    made: u64,
     is_synced_alone: bool,
 }
 
@@ -114,9 +112,9 @@ impl Work<'_> {
             Some(Node::Folder { .. }) => self.make_folder(step),
             Some(Node::Link { target }) => {
                 let target = Key::from_bytes(target);
-                self.within(&step.key, |work, folder| {
-                    let aside = work.aside_name();
-                    symlinkat(target.path(), folder, &aside)?;
+                self.within(&step.key, |_, folder| {
+                    let link = |name: &Path| symlinkat(target.path(), folder, name);
+                    let (aside, ()) = aside::make(link)?;
                     put(step, folder, &aside)
                 })
             }
@@ -136,9 +134,7 @@ impl Work<'_> {
     }
 
     fn write(&mut self, step: &Step, folder: &OwnedFd, mode: u32, bytes: &[u8]) -> Done {
-        let aside = self.aside_name();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = openat(folder, &aside, flags, Mode::RUSR | Mode::WUSR)?;
+        let (aside, file) = aside::make_file(folder)?;
         let filled = fill(&file, bytes, mode, self.is_synced_alone);
         let done = filled.map_err(Trouble::from).and_then(|()| put(step, folder, &aside));
         if done.is_err() {
@@ -153,12 +149,11 @@ impl Work<'_> {
             return Ok(());
         }
         let mode = Mode::from_raw_mode(OPEN);
-        self.within(&step.key, |work, folder| {
+        self.within(&step.key, |_, folder| {
             if step.now.is_none() {
                 return Ok(mkdirat(folder, name(&step.key), mode)?);
             }
-            let aside = work.aside_name();
-            mkdirat(folder, &aside, mode)?;
+            let (aside, ()) = aside::make(|name| mkdirat(folder, name, mode))?;
             let done = put(step, folder, &aside);
             if done.is_err() {
                 let _gone = unlinkat(folder, &aside, AtFlags::REMOVEDIR);
@@ -221,11 +216,6 @@ impl Work<'_> {
         chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())
     }
 
-    fn aside_name(&mut self) -> OsString {
-        self.made += 1;
-        format!(".narthex-{}-{}", std::process::id(), self.made).into()
-    }
-
     /// Makes what was done durable; that it is done does not depend on it.
     fn sync(&self, steps: &BTreeMap<Key, Step>) {
         let folders: BTreeSet<Key> = steps.keys().filter_map(Key::parent).collect();
@@ -275,8 +265,8 @@ fn still(step: &Step, folder: &OwnedFd) -> Done {
 }
 
 /// Puts what was made aside in the place of what is there, in one step.
-fn put(step: &Step, folder: &OwnedFd, aside: &OsString) -> Done {
-    let (aside, name) = (Path::new(aside), name(&step.key));
+fn put(step: &Step, folder: &OwnedFd, aside: &Path) -> Done {
+    let name = name(&step.key);
     let done = still(step, folder).and_then(|()| {
         if step.now.is_none() {
             return Ok(place(folder, aside, name)?);

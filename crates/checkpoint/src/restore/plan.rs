@@ -12,6 +12,7 @@ use crate::tree::Tree;
 
 const CHANGED: &str = "changed since the turn left it";
 const OUTSIDE: &str = "not in a folder of the workspace";
+const OWN: &str = "this program's own data is never touched";
 const UNKNOWN: &str = "it was not seen before the turn, so its older state is not kept";
 const HIDDEN: &str = "it cannot be looked at";
 const NO_FOLDER: &str = "the folder that it was in is gone";
@@ -64,9 +65,15 @@ impl Plan {
     /// Holds every path against what is there now.
     pub(super) fn judge(&mut self, ground: &Ground, chains: Chains, is_forced: bool) {
         self.kept.extend(chains.kept);
+        // Trees of a time when it was not left out may have much of it: it is named once.
+        let mut own = BTreeSet::new();
         for (key, chain) in chains.chains {
             if !ground.covers(&key) {
                 self.kept.push((key, OUTSIDE.to_owned()));
+                continue;
+            }
+            if let Some(place) = ground.own(&key) {
+                own.insert(place.clone());
                 continue;
             }
             match judge(ground, &key, &chain, is_forced) {
@@ -79,6 +86,7 @@ impl Plan {
                 Err(why) => self.kept.push((key, why.to_owned())),
             }
         }
+        self.kept.extend(own.into_iter().map(|place| (place, OWN.to_owned())));
     }
 
     /// Sees that what is made has a folder to be in and that what goes is empty by then. Only

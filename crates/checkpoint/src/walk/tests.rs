@@ -32,6 +32,7 @@ impl Bench {
         let walk = Walk {
             roots: &roots,
             limits: &self.limits,
+            fence: &Fence::around(&self.folder.path().join("kept"), &[], &roots),
             stats: &self.stats,
             is_trusted,
             earlier: None,

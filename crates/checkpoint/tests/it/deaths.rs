@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use checkpoint::{Keeper, Limits, Options};
+use checkpoint::{Keeper, Options};
 use driver_api::{ChangeSet, Checkpoints, Restore};
 use protocol::{SessionId, TreeId};
 use testkit::checkpoint_suite::snapshot;
@@ -15,7 +15,7 @@ const FILES: usize = 300;
 const KILLS: u64 = 24;
 
 fn keeper(place: &Path) -> Keeper {
-    Keeper::open(Options { folder: place.join("kept"), limits: Limits::default() })
+    Keeper::open(Options::new(place.join("kept")))
 }
 
 fn fill(root: &Path, round: usize) {

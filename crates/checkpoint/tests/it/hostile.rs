@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use checkpoint::Limits;
-use driver_api::Checkpoints;
+use driver_api::{ChangeKind, Checkpoints, PathChange};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use testkit::checkpoint_suite::{Scene, snapshot};
 
@@ -111,6 +111,55 @@ async fn a_path_that_is_too_long_does_not_stop_the_capture() {
     assert!(captured.left_out[0].starts_with("unreadable: "), "{captured:?}");
 }
 
+/// A restore never stops at a name that somebody has, and clears what a killed one left.
+#[tokio::test]
+async fn leftovers_of_killed_restores_are_cleared_and_nothing_else() {
+    let (keeper, _home) = keeper(Limits::default());
+    let scene = Scene::new(&keeper, "ses_leftover");
+    let ours = ".narthex-restore-0123456789abcdef";
+    let busy = ".narthex-restore-00000000000000aa";
+    scene.write("folder/edited", "old");
+    scene.write("elsewhere/file", "old");
+    let set = scene
+        .turn(|scene| {
+            scene.write("folder/edited", "turn");
+            scene.write("made/file", "turn");
+        })
+        .await;
+    let stays = [
+        format!("folder/{busy}"),
+        "folder/.narthex-restore-note".to_owned(),
+        "folder/.narthex-restore-0123456789abcdeg".to_owned(),
+        format!("elsewhere/{ours}"),
+    ];
+    for path in stays.iter().chain(&[format!("folder/{ours}"), format!("made/{ours}")]) {
+        scene.write(path, "half");
+    }
+    let link = "folder/.narthex-restore-00000000000000bb";
+    symlink("edited", scene.path(link)).unwrap();
+    fs::create_dir(scene.path("folder/.narthex-restore-00000000000000cc")).unwrap();
+    let held = fs::File::open(scene.path(&format!("folder/{busy}"))).unwrap();
+    held.lock().unwrap();
+    for number in 1..9 {
+        scene.write(&format!("folder/.narthex-{}-{number}", std::process::id()), "taken");
+    }
+    let mut order = scene.order(&[set]);
+    order.is_dry = true;
+    keeper.restore(order.clone()).await.unwrap();
+    assert!(scene.text(&format!("folder/{ours}")).is_some(), "a look changes nothing");
+    order.is_dry = false;
+    let restored = keeper.restore(order).await.unwrap();
+    assert_eq!(restored.kept, []);
+    assert_eq!(
+        (scene.text("folder/edited"), scene.path("made").exists()),
+        (Some("old".into()), false)
+    );
+    assert_eq!(scene.text(&format!("folder/{ours}")), None);
+    assert!(stays.iter().all(|path| scene.text(path).is_some()));
+    assert!(fs::symlink_metadata(scene.path(link)).unwrap().is_symlink());
+    assert!(scene.path("folder/.narthex-restore-00000000000000cc").is_dir());
+}
+
 const PLACE: &str = "CHECKPOINT_TEST_READ_ONLY";
 
 /// Only somebody whom permissions stop can say something here: an administrator is sent back as
@@ -159,6 +208,46 @@ async fn read_only_folders_are_opened_up_and_closed_again() {
     assert_eq!(snapshot(&scene.root), old);
     scene.set_mode("closed", 0o700);
     scene.set_mode("closed/inner", 0o700);
+}
+
+/// A folder that may be listed and not searched: its names are known and nothing else.
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_left_out_and_not_taken_for_removed() {
+    if rustix::process::geteuid().is_root() {
+        return as_nobody(
+            "hostile::what_cannot_be_looked_at_is_left_out_and_not_taken_for_removed",
+        );
+    }
+    let (keeper, _home) = keeper(Limits::default());
+    let scene = Scene::new(&keeper, "ses_unseen");
+    scene.write("listed/inner/file", "old");
+    scene.write("listed/file", "old");
+    scene.write("edited", "old");
+    let old = snapshot(&scene.root);
+    let set = scene
+        .turn(|scene| {
+            scene.write("edited", "turn");
+            scene.set_mode("listed", 0o444);
+        })
+        .await;
+    let roots = [scene.root.clone()];
+    let told = keeper.capture(&scene.session, &roots).await.unwrap().left_out;
+    let [file, inner] = ["listed/file", "listed/inner"].map(|name| scene.path(name));
+    assert_eq!(told, [format!("unreadable: {}, {}", file.display(), inner.display())]);
+    let changes =
+        keeper.changes(&scene.session, &set.before, set.after.as_ref().unwrap()).await.unwrap();
+    let is_removed = |change: &PathChange| change.kind == ChangeKind::Removed;
+    assert!(!changes.iter().any(is_removed), "{changes:?}");
+    // A turn while it cannot be looked at says nothing about it, nor one that opens it again.
+    let quiet = scene.turn(|scene| scene.write("edited", "turn two")).await;
+    let opened = scene.turn(|scene| scene.set_mode("listed", 0o755)).await;
+    let changes =
+        keeper.changes(&scene.session, &opened.before, opened.after.as_ref().unwrap()).await;
+    let names: Vec<_> = scene.brief(&changes.unwrap()).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, ["listed"]);
+    let restored = scene.take_back(&[opened, quiet, set]).await;
+    assert_eq!(scene.text("edited").unwrap(), "old");
+    assert_eq!(snapshot(&scene.root), old, "{restored:?}");
 }
 
 fn as_nobody(case: &str) {

@@ -175,6 +175,52 @@ async fn the_oldest_sessions_go_first() {
     assert!(scenes[5].text("file").unwrap().len() > 50_000);
 }
 
+fn noise(number: u64) -> String {
+    (0..12_000_u64).map(|n| format!("{:08x}", n * 2_654_435_761 + number * 977)).collect()
+}
+
+#[tokio::test]
+async fn the_past_of_a_busy_session_goes_before_the_newest_turn_of_another() {
+    let (keeper, home) = keeper(Limits { kept_bytes_max: 800_000, ..Limits::default() });
+    let quiet = Scene::new(&keeper, "ses_quiet");
+    quiet.write("file", &noise(1_000));
+    let quiet_set = quiet.turn(|scene| scene.write("file", "")).await;
+    let busy = Scene::new(&keeper, "ses_busy");
+    busy.write("file", "the beginning");
+    let mut sets = Vec::new();
+    for number in 0..40 {
+        sets.push(busy.turn(|scene| scene.write("file", &noise(number))).await);
+    }
+    // Its own newest turns, and what it began with no more.
+    sets.reverse();
+    assert_eq!(busy.take_back(&sets[..3]).await.kept, []);
+    assert_eq!(busy.text("file").unwrap(), noise(36));
+    let first = keeper.restore(busy.order(&sets[39..])).await;
+    assert!(matches!(first, Err(CheckpointError::Gone(_))), "{first:?}");
+    assert_eq!(quiet.take_back(&[quiet_set]).await.kept, []);
+    assert_eq!(quiet.text("file").unwrap(), noise(1_000));
+    let kept: u64 =
+        files(&home.path().join("kept")).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert!(kept <= 810_000, "{kept}");
+}
+
+#[tokio::test]
+async fn what_only_a_forgotten_session_needed_goes_from_every_folder() {
+    let (keeper, home) = keeper(Limits::default());
+    let kept = home.path().join("kept");
+    let (one, two) = (Scene::new(&keeper, "ses_one"), Scene::new(&keeper, "ses_two"));
+    for scene in [&one, &two] {
+        scene.write("file", scene.session.as_str());
+        scene.capture().await;
+    }
+    let count = |name: &str| files(&kept.join(name)).len();
+    assert_eq!((count("stats"), count("trees")), (2, 2));
+    keeper.forget(&one.session).await.unwrap();
+    assert_eq!((count("stats"), count("trees"), count("objects")), (1, 1, 2));
+    keeper.forget(&two.session).await.unwrap();
+    assert_eq!((count("stats"), count("trees"), count("objects")), (0, 0, 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sweeping_and_capturing_do_not_disturb_each_other() {
     let home = tempfile::tempdir().unwrap();

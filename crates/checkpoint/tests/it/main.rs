@@ -12,6 +12,7 @@ mod deaths;
 mod hostile;
 mod keeping;
 mod left_out;
+mod own_data;
 mod random;
 mod shell;
 
@@ -26,5 +27,6 @@ async fn the_keeper_keeps_the_contract() {
 /// A keeper with a folder of its own.
 fn keeper(limits: Limits) -> (Keeper, tempfile::TempDir) {
     let home = tempfile::tempdir().unwrap();
-    (Keeper::open(Options { folder: home.path().join("kept"), limits }), home)
+    let options = Options { limits, ..Options::new(home.path().join("kept")) };
+    (Keeper::open(options), home)
 }

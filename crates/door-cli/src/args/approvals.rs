@@ -47,6 +47,10 @@ pub enum ApprovalsAction {
   narthex approvals decide 01kc3v9yq8 choose --option 2
   narthex approvals decide 01kc3v9yq8 approve --mode auto-edit
 
+A rule of always is kept as long as --persist says: session (so it is where absent) as long as this
+session, project in every session of this folder, user in every session of yours. The last two are
+written to your own settings, never into the project; narthex policy show lists them.
+
 A process that runs the session takes the answer and goes on. Where that process has died, the
 session is opened here and its turn is carried on to its end, with the exit codes of narthex run.")]
     Decide(Decide),

@@ -24,12 +24,13 @@ pub struct UndoArgs {
 #[command(after_help = "Examples:
   narthex rewind                        choose from a list, at a terminal
   narthex rewind --list
-  narthex rewind 01kc3v9yq8 --dry-run
+  narthex rewind 3 --dry-run            the third of the list, the newest being the first
   narthex rewind 01kc3v9yq8 --conversation
 
-A point is a prompt: going back to it brings back what was before it.")]
+A point is a prompt: going back to it brings back what was before it. Without a point, a terminal
+asks which, shows what would change, and asks whether to do it; with one, it is done at once.")]
 pub struct RewindArgs {
-    /// The point to go back to, or the beginning of its id
+    /// The point to go back to: its number in the list, its id, or the end or beginning of its id
     #[arg(conflicts_with = "list")]
     pub point: Option<String>,
     /// Lists the points
@@ -53,12 +54,13 @@ pub struct RewindArgs {
 }
 
 impl RewindArgs {
-    /// Returns what to go back in.
-    pub(crate) fn scope(&self) -> RewindScope {
-        match (self.files, self.conversation) {
-            (true, _) => RewindScope::Files,
-            (false, true) => RewindScope::Conversation,
-            (false, false) => RewindScope::Both,
+    /// Returns what to go back in, where it is said.
+    pub(crate) fn scope(&self) -> Option<RewindScope> {
+        match (self.files, self.conversation, self.both) {
+            (true, ..) => Some(RewindScope::Files),
+            (_, true, _) => Some(RewindScope::Conversation),
+            (_, _, true) => Some(RewindScope::Both),
+            (false, false, false) => None,
         }
     }
 }

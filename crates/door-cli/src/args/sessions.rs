@@ -75,7 +75,8 @@ narthex rewind --list shows the points, narthex sessions show the numbers of eve
         /// The last event to copy
         #[arg(long, value_name = "SEQ")]
         until: Option<u64>,
-        /// The point before which the copy ends, or the beginning of its id
+        /// The point before which the copy ends: its number in narthex rewind --list, its id, or
+        /// the end or beginning of its id
         #[arg(long, value_name = "POINT", conflicts_with = "until")]
         at: Option<String>,
         /// The form of the output

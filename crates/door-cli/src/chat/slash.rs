@@ -14,6 +14,51 @@ pub(super) const OWN: [(&str, &str, &str); 6] = [
     ("quit", "", "leaves (as Ctrl-D); the session is kept: narthex resume"),
 ];
 
+/// The keys under a card that asks whether a call may run.
+const KEYS: [&str; 8] = [
+    "",
+    "when a call waits for you:",
+    "  y  runs it this once",
+    "  a  allows from now on what the rule beside it matches, in this session",
+    "  p  allows it in every session of this project; u, in every session of yours",
+    "  e  changes that rule first, then asks for how long it is kept",
+    "  n  refuses it",
+    "  anything longer refuses it too and tells the model your words",
+];
+
+/// Commands that are called so elsewhere, and their names here.
+const CALLED_ELSEWHERE: [(&str, &str); 2] = [("clear", "new"), ("exit", "quit")];
+
+/// How many letters a word may differ in from a command that it is taken for.
+const SLIPS_MAX: usize = 2;
+
+/// How many letters of a word are looked at; commands are shorter.
+const WORD_CHARS_MAX: usize = 40;
+
+/// Finds the command that was meant with a line that is none, for its first word is nearly one.
+/// A line that begins with a space is always text.
+pub(super) fn meant(line: &str, commands: &[SlashCommand]) -> Option<(String, String)> {
+    let word = line.strip_prefix('/')?.split(char::is_whitespace).next()?;
+    let own = OWN.iter().map(|(name, ..)| *name);
+    let known: Vec<&str> =
+        own.chain(commands.iter().map(|command| command.name.as_str())).collect();
+    let is_word = !word.is_empty() && !word.contains('/') && word.len() <= WORD_CHARS_MAX;
+    if !is_word || known.contains(&word) {
+        return None;
+    }
+    let elsewhere = CALLED_ELSEWHERE.iter().find(|(name, _)| *name == word);
+    let near = || {
+        let far = known.iter().map(|name| (strsim::osa_distance(word, name), *name));
+        // In a word of three letters two are most of it: `/dev` is a folder, not `/new`.
+        let near = far.filter(|(slips, name)| *slips <= SLIPS_MAX.min(name.chars().count() / 2));
+        // Of two that are as near, two letters that changed places are likelier than a lost one.
+        near.min_by_key(|(slips, name)| (*slips, word.len().abs_diff(name.len())))
+            .map(|(_, name)| name)
+    };
+    let name = elsewhere.map(|(_, name)| *name).or_else(near)?;
+    Some((word.to_owned(), name.to_owned()))
+}
+
 /// Says what `/help` says: the runtime's commands, then the door's own. One of the door's that the
 /// runtime knows as well is the runtime's.
 pub(super) fn help(commands: &[SlashCommand]) -> String {
@@ -33,6 +78,7 @@ pub(super) fn help(commands: &[SlashCommand]) -> String {
         .collect();
     let width = lines.iter().map(|(usage, _)| usage.chars().count()).max().unwrap_or(0);
     let lines = lines.iter().map(|(usage, does)| format!("{usage:<width$}  {does}"));
+    let lines = lines.chain(KEYS.map(str::to_owned));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -99,6 +145,37 @@ pub(super) fn read(line: &str) -> Result<Option<Slash>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_is_told_from_text() {
+        let undo = SlashCommand {
+            name: "undo".to_owned(),
+            description: String::new(),
+            argument_hint: None,
+            source: "builtin",
+        };
+        let table = [
+            ("/udno", Some("undo")),
+            ("/udno now", Some("undo")),
+            ("/undo", None),
+            ("/hlep", Some("help")),
+            ("/modle openai/gpt-5", Some("model")),
+            ("/clear", Some("new")),
+            ("/exit", Some("quit")),
+            ("/nwe", Some("new")),
+            ("/dev is full", None),
+            ("/etc/passwd looks odd", None),
+            ("/mode/", None),
+            (" /udno", None),
+            ("/", None),
+            ("/something else", None),
+            ("udno", None),
+        ];
+        for (line, name) in table {
+            let found = meant(line, std::slice::from_ref(&undo));
+            assert_eq!(found.map(|(_, name)| name).as_deref(), name, "{line:?}");
+        }
+    }
 
     #[test]
     fn commands_are_told_from_text() {

@@ -38,6 +38,8 @@ pub struct ExplainedCall {
     pub parts: Vec<ExplainedPart>,
     /// The layers, from strongest to weakest.
     pub layers: Vec<PolicyLayer>,
+    /// Who else has a vote on it beside the policy, one sentence each.
+    pub voters: Vec<String>,
     /// What a person should know about the settings, one sentence each.
     pub notices: Vec<String>,
     /// All of it for programs.

@@ -27,7 +27,7 @@ pub(super) fn transcript(info: &SessionInfo, messages: &[Said], numbers: Numbers
     put(&mut text, &format!("- folder: {}", info.cwd));
     put(&mut text, &format!("- model: {}, mode {}", info.model, info.mode));
     put(&mut text, &format!("- from {} to {}", info.created_at, info.updated_at));
-    for Said { seq, message } in messages {
+    for Said { seq, is_rewound, message } in messages {
         let who = match message.role {
             Role::User => "User",
             Role::Assistant => "Assistant",
@@ -37,7 +37,8 @@ pub(super) fn transcript(info: &SessionInfo, messages: &[Said], numbers: Numbers
             Numbers::Shown => format!(" (event {})", seq.0),
             Numbers::Hidden => String::new(),
         };
-        put(&mut text, &format!("\n## {who}{number}\n"));
+        let state = if *is_rewound { " (rewound)" } else { "" };
+        put(&mut text, &format!("\n## {who}{number}{state}\n"));
         for block in &message.content {
             put_block(&mut text, block);
         }
@@ -99,6 +100,7 @@ mod tests {
     #[test]
     fn a_transcript_reads_well() {
         let message = |role, content| Said {
+            is_rewound: false,
             seq: Seq(7),
             message: Message {
                 id: MessageId::new("m"),

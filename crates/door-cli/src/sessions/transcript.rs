@@ -10,6 +10,9 @@ use terminal::Failure;
 #[derive(Serialize)]
 pub(super) struct Said {
     pub(super) seq: Seq,
+    /// Somebody went back to before it: the model reads it no more.
+    #[serde(rename = "isRewound", skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_rewound: bool,
     #[serde(flatten)]
     pub(super) message: Message,
 }
@@ -31,7 +34,23 @@ pub(super) fn usage(rows: &[LogRow]) -> Usage {
 /// # Errors
 /// When a row that holds one cannot be read, as in a damaged log.
 pub(super) fn messages(rows: &[LogRow]) -> Result<Vec<Said>, Failure> {
-    rows.iter().filter(|row| is_message(row.kind)).map(message).collect()
+    let cuts = cuts(rows)?;
+    let is_rewound = |seq: Seq| cuts.iter().any(|(from, to)| (*from..=*to).contains(&seq));
+    let found = rows.iter().filter(|row| is_message(row.kind));
+    found.map(|row| message(row, is_rewound(row.seq))).collect()
+}
+
+/// Returns the parts of the log that somebody went back over, from and to, both included.
+fn cuts(rows: &[LogRow]) -> Result<Vec<(Seq, Seq)>, Failure> {
+    let mut cuts = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == EventKind::Rewound) {
+        if let EventBody::Rewound(rewound) = decoded(row)?
+            && let Some(from) = rewound.from
+        {
+            cuts.push((from, row.seq));
+        }
+    }
+    Ok(cuts)
 }
 
 fn is_message(kind: EventKind) -> bool {
@@ -44,13 +63,16 @@ fn is_message(kind: EventKind) -> bool {
     )
 }
 
-fn message(row: &LogRow) -> Result<Said, Failure> {
-    let damaged = |problem: String| {
-        Failure::failed(format!("the log is damaged at event {}: {problem}", row.seq.0))
-    };
-    let body =
-        EventBody::decode(row.kind, &row.body).map_err(|error| damaged(error.to_string()))?;
-    let (id, role, content) = match body {
+fn damaged(row: &LogRow, problem: &str) -> Failure {
+    Failure::failed(format!("the log is damaged at event {}: {problem}", row.seq.0))
+}
+
+fn decoded(row: &LogRow) -> Result<EventBody, Failure> {
+    EventBody::decode(row.kind, &row.body).map_err(|error| damaged(row, &error.to_string()))
+}
+
+fn message(row: &LogRow, is_rewound: bool) -> Result<Said, Failure> {
+    let (id, role, content) = match decoded(row)? {
         EventBody::PromptStarted(started) => (started.message_id, Role::User, started.content),
         EventBody::AssistantMessage(said) => (said.message_id, Role::Assistant, said.content),
         EventBody::ToolResult(result) => {
@@ -71,10 +93,10 @@ fn message(row: &LogRow) -> Result<Said, Failure> {
             };
             (result_id(row), Role::Tool, vec![block])
         }
-        other => return Err(damaged(format!("unexpected {}", other.kind().as_str()))),
+        other => return Err(damaged(row, &format!("unexpected {}", other.kind().as_str()))),
     };
     let message = Message { id, role, content, created_at: row.at };
-    Ok(Said { seq: row.seq, message })
+    Ok(Said { seq: row.seq, is_rewound, message })
 }
 
 /// A result has no id of its own: its place in the log is one, as in the transcripts of the

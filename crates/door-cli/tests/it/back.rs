@@ -148,17 +148,77 @@ fn a_session_that_waits_for_an_answer_is_left_alone() {
     assert!(!outcome.runtime.calls().iter().any(opened), "{outcome:?}");
 }
 
-#[test]
-fn at_a_terminal_one_chooses_the_point() {
-    let outcome = Stand::new(runtime(went())).terminal().input("9\n2\n").run(&["rewind"]);
-    assert_eq!(outcome.code, 0, "{outcome:?}");
-    let first = |call: &Call| match call {
-        Call::Rewind(id, RewindScope::Both, _) => id.as_str() == "01a1",
-        _ => false,
+fn rewinds(outcome: &Outcome) -> Vec<(String, RewindScope, bool)> {
+    let back = |call| match call {
+        Call::Rewind(id, scope, how) => Some((id.to_string(), scope, how.is_dry)),
+        _ => None,
     };
-    assert!(outcome.runtime.calls().iter().any(first), "{outcome:?}");
-    let outcome = Stand::new(runtime(went())).terminal().input("\n").run(&["rewind"]);
-    assert_eq!((outcome.code, outcome.out.as_str()), (0, ""), "{outcome:?}");
+    outcome.runtime.calls().into_iter().filter_map(back).collect()
+}
+
+#[test]
+fn at_a_terminal_one_is_asked_for_the_point_and_for_a_yes() {
+    let outcome =
+        Stand::new(runtime(went())).terminal().input("9\n2\nx\n\nwhat\ny\n").run(&["rewind"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let (first, both) = ("01a1".to_owned(), RewindScope::Both);
+    assert_eq!(rewinds(&outcome), [(first.clone(), both, true), (first, both, false)]);
+    insta::assert_snapshot!(format!("{}--- stdout\n{}", outcome.err, outcome.out));
+}
+
+#[test]
+fn without_a_yes_nothing_goes_back() {
+    for input in ["", "\n", "2\n", "2\nn\n", "2\n\n", "2\n\nn\n", "2\n\n\n"] {
+        let outcome = Stand::new(runtime(went())).terminal().input(input).run(&["rewind"]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (0, ""), "{input:?}: {outcome:?}");
+        assert!(rewinds(&outcome).iter().all(|(.., is_dry)| *is_dry), "{input:?}: {outcome:?}");
+    }
+    for args in [&["rewind", "--dry-run"][..], &["rewind", "--dry-run", "--files"]] {
+        let outcome = Stand::new(runtime(went())).terminal().input("2\n\ny\n").run(args);
+        assert!(rewinds(&outcome).iter().all(|(.., is_dry)| *is_dry), "{args:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_to_go_back_in_is_a_letter_or_a_flag() {
+    let table: [(&[&str], &str, RewindScope); 4] = [
+        (&["rewind"], "1\nc\ny\n", RewindScope::Conversation),
+        (&["rewind"], "1\nf\ny\n", RewindScope::Files),
+        (&["rewind", "--files"], "1\ny\n", RewindScope::Files),
+        (&["rewind", "--both"], "1\ny\n", RewindScope::Both),
+    ];
+    for (args, input, scope) in table {
+        let outcome = Stand::new(runtime(went())).terminal().input(input).run(args);
+        let last = rewinds(&outcome).pop();
+        assert_eq!(last, Some(("01a2".to_owned(), scope, false)), "{args:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_point_is_named_by_its_number_or_either_end_of_its_id() {
+    let table = [("1", "01a2"), ("2", "01a1"), ("01a1", "01a1"), ("a2", "01a2"), ("01b", "01b1")];
+    for (given, id) in table {
+        let outcome = Stand::new(runtime(went())).run(&["rewind", given, "--files"]);
+        let expected = [(id.to_owned(), RewindScope::Files, false)];
+        assert_eq!(rewinds(&outcome), expected, "{given}: {outcome:?}");
+    }
+}
+
+#[test]
+fn undo_says_whose_changes_and_why_there_are_none() {
+    let silent = vec![PointInfo { label: String::new(), ..point("01a1", 2, "", 1) }];
+    let info = session_info("01kc3v9yq8", "/src/app");
+    let stand = FakeRuntime::new().session(info.clone()).points(silent, went());
+    let outcome = Stand::new(stand).run(&["undo"]);
+    assert!(outcome.err.contains("the changes of a prompt without words"), "{}", outcome.err);
+    let unknown = FakeRuntime::new().session(info).points(Vec::new(), went());
+    let outcome = Stand::new(unknown).run(&["undo"]);
+    assert!(outcome.err.contains("the changes of the prompt at 01a1"), "{}", outcome.err);
+    let words = "checkpoints are off (checkpoints.enabled)";
+    let nothing = || Stand::new(runtime(WentBack::default()));
+    assert!(!nothing().run(&["undo"]).err.contains(words));
+    let outcome = nothing().without_checkpoints().run(&["undo"]);
+    assert!(outcome.err.contains(words), "{}", outcome.err);
 }
 
 #[test]

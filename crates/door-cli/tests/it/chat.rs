@@ -234,6 +234,41 @@ fn commands_of_the_runtime_are_prompts_and_what_they_say_is_shown() {
 }
 
 #[test]
+fn a_slip_in_a_command_is_not_sent() {
+    let runtime = || with_commands().session(session_info("01old", "/src/app"));
+    let input = "/compcat now\n/exit\n/etc/passwd looks odd\n /compcat\n";
+    let talked = runtime().turn(answer("one")).turn(answer("two"));
+    let outcome = Stand::new(talked).terminal().input(input).run(&[]);
+    assert_eq!(prompts(&outcome), ["/etc/passwd looks odd", " /compcat"], "{outcome:?}");
+    for words in ["no command /compcat; did you mean /compact? to", "did you mean /quit? to"] {
+        assert!(outcome.err.contains(words), "{}", outcome.err);
+    }
+    // Without a person nobody could say it better.
+    let outcome = Stand::new(runtime().turn(answer("one"))).input("/compcat\n").run(&[]);
+    assert_eq!(prompts(&outcome), ["/compcat"], "{outcome:?}");
+    let outcome = Stand::new(runtime().turn(answer("one"))).terminal().run(&["run", "/sesion"]);
+    assert_eq!(prompts(&outcome), ["/sesion"], "{outcome:?}");
+}
+
+#[test]
+fn a_change_by_command_is_told_once() {
+    let mut plays = obeys("mode", "The mode is plan now.");
+    plays.insert(1, protocol::event::ModeChanged { mode: Mode::Plan }.into());
+    let runtime = with_commands().turn(answer("one")).turn(plays).turn(answer("two"));
+    let outcome = Stand::new(runtime).terminal().input("go\n/mode plan\ngo\n").run(&[]);
+    assert_eq!(outcome.out, "one\nThe mode is plan now.\ntwo\n", "{outcome:?}");
+    assert!(!outcome.err.contains("mode is now"), "{}", outcome.err);
+}
+
+#[test]
+fn help_tells_the_keys_of_a_card() {
+    let outcome = Stand::new(FakeRuntime::new()).terminal().input("/help\n").run(&[]);
+    for key in ["y  runs it this once", "a  allows", "e  changes that rule", "n  refuses it"] {
+        assert!(outcome.err.contains(key), "{key}: {}", outcome.err);
+    }
+}
+
+#[test]
 fn help_before_the_first_prompt_knows_the_runtimes_commands_from_a_stored_session() {
     let runtime = with_commands().session(session_info("01old", "/src/app"));
     let outcome = Stand::new(runtime).terminal().input("/help\n").run(&[]);

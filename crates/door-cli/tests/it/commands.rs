@@ -151,6 +151,51 @@ fn a_damaged_row_is_named() {
 }
 
 #[test]
+fn what_was_rewound_is_marked() {
+    let row = |seq: u64, kind, body: String| LogRow {
+        seq: Seq(seq),
+        frame: FrameId(seq),
+        at: Timestamp(1_796_000_000_000),
+        kind,
+        body,
+    };
+    let prompt = |seq: u64| {
+        let started = PromptStarted {
+            prompt_id: PromptId::new(format!("p{seq}")),
+            message_id: MessageId::new(format!("m{seq}")),
+            content: vec![Block::text(format!("prompt {seq}"))],
+            max_turns: None,
+            command: None,
+        };
+        row(seq, EventKind::PromptStarted, serde_json::to_string(&started).unwrap())
+    };
+    let rewound = row(
+        3,
+        EventKind::Rewound,
+        r#"{"checkpointId":"c1","scope":"both","from":2,"filesChanged":[],"messagesRemoved":1}"#
+            .to_owned(),
+    );
+    let runtime = || {
+        let info = session_info("01kc3v9yq8", "/src/app");
+        FakeRuntime::new().session(info).rows(vec![
+            prompt(1),
+            prompt(2),
+            rewound.clone(),
+            prompt(4),
+        ])
+    };
+    let outcome = Stand::new(runtime()).run(&["sessions", "show", "01kc3v9yq8"]);
+    for head in ["## User (event 1)\n", "## User (event 2) (rewound)\n", "## User (event 4)\n"] {
+        assert!(outcome.out.contains(head), "{head}: {outcome:?}");
+    }
+    let args = ["sessions", "show", "01kc3v9yq8", "--output-format", "json"];
+    let shown: serde_json::Value =
+        serde_json::from_str(&Stand::new(runtime()).run(&args).out).unwrap();
+    assert_eq!(shown["messages"][1]["isRewound"], true, "{shown}");
+    assert!(shown["messages"][0]["isRewound"].is_null(), "{shown}");
+}
+
+#[test]
 fn a_session_of_another_folder_is_shown_from_anywhere() {
     for args in [
         &["sessions", "show", "01kc4other"][..],

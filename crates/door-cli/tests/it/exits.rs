@@ -253,6 +253,72 @@ fn unanswered_calls_are_explained() {
 }
 
 #[test]
+fn only_calls_that_nobody_answered_are_counted_and_named() {
+    let mut plays = vec![step(1)];
+    for (id, tool, by) in [
+        ("c1", "grep", DeniedBy::Rule),
+        ("c2", "read_file", DeniedBy::User),
+        ("c3", "run_shell", DeniedBy::Timeout),
+        ("c4", "write_file", DeniedBy::Nobody),
+        ("c5", "run_shell", DeniedBy::Timeout),
+    ] {
+        plays.push(calls(id, tool, "x"));
+        plays.push(denies(id, tool, by, "no"));
+    }
+    plays.extend(ends(TurnResult { unanswered: 4, ..result(TurnEnd::Completed, "well") }));
+    let outcome = Stand::new(FakeRuntime::new().turn(plays)).run(&["run", "go"]);
+    assert_eq!(outcome.code, 3, "{outcome:?}");
+    for line in [
+        "1 call needed an answer and nobody could be asked (write_file): ",
+        "2 calls needed an answer and nobody answered in time (run_shell): ",
+        "1 question more had no answer",
+    ] {
+        assert!(outcome.err.contains(line), "{line}: {}", outcome.err);
+    }
+}
+
+#[test]
+fn the_end_of_a_failed_commands_output_is_shown() {
+    use protocol::event::Display;
+    let exit = |code| Some(Display::Exit { code: Some(code), signal: None });
+    let long = "x".repeat(200);
+    let text: String = (1..=12).map(|n| format!("line {n}\n")).collect();
+    let text = format!("{text}\u{1b}[2Jgone\tand\n{long}\n\nexit code 101");
+    let plays = |code: i32, text: &str| {
+        let brought = brings_text("c1", "run_shell", (code != 0, text), exit(code));
+        let mut plays = vec![step(1), calls("c1", "run_shell", "cargo check"), brought];
+        plays.extend(ends(result(TurnEnd::Completed, "well")));
+        FakeRuntime::new().turn(plays)
+    };
+    for is_terminal in [true, false] {
+        let stand = Stand::new(plays(101, &text));
+        let stand = if is_terminal { stand.terminal() } else { stand };
+        let outcome = stand.run(&["run", "go"]);
+        let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("    ")).collect();
+        assert_eq!(told.len(), 8, "{}", outcome.err);
+        assert_eq!(told[0], "    line 7");
+        assert_eq!(told[6], "    ␛[2Jgone    and");
+        assert_eq!(told[7], format!("    {}…", "x".repeat(159)));
+        let outcome = Stand::new(plays(0, &text)).terminal().run(&["run", "go"]);
+        assert!(!outcome.err.contains("line 7"), "{}", outcome.err);
+        let outcome = Stand::new(plays(1, "(no output)\nexit code 1")).run(&["run", "go"]);
+        assert!(!outcome.err.contains("    "), "{}", outcome.err);
+    }
+}
+
+#[test]
+fn a_budget_that_is_reached_is_named() {
+    let failed = TurnResult {
+        message: Some("the budget is reached: this turn has used 9 of 9 tokens, and".to_owned()),
+        ..result(TurnEnd::Budget, "half")
+    };
+    let outcome = Stand::new(turn_of(failed)).run(&["run", "go"]);
+    assert_eq!(outcome.code, 4, "{outcome:?}");
+    assert!(outcome.err.contains("budget.turn_tokens in the settings"), "{}", outcome.err);
+    assert!(!outcome.err.contains("--max-budget-usd"), "{}", outcome.err);
+}
+
+#[test]
 fn the_runtime_is_always_shut_down() {
     for runtime in [
         FakeRuntime::new().turn(answer("fine")),

@@ -56,6 +56,7 @@ impl PolicyMachine for FakeMachine {
                 layer("managed", true, "2 rules, 1 speaks of it", "/etc/managed.json"),
                 layer("remote", false, "none", ""),
             ],
+            voters: vec!["hooks at PreToolUse also vote".to_owned()],
             notices: vec!["something odd".to_owned()],
             json: json!({"decision": "deny"}),
         })

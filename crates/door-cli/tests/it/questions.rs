@@ -113,6 +113,64 @@ fn questions_and_plans_are_answered_at_the_terminal() {
 }
 
 #[test]
+fn what_became_of_a_question_or_a_plan_is_told() {
+    let settled = |outcome, by, answers: &[&str], words: Option<&str>| RequestResolved {
+        request_id: RequestId::new("r1"),
+        kind: InteractionKind::Plan,
+        outcome,
+        by,
+        rule: None,
+        persist: None,
+        answers: answers.iter().map(|id| (*id).to_owned()).collect(),
+        words: words.map(str::to_owned),
+        mode: (outcome == Decision::Approved).then_some(Mode::AutoEdit),
+    };
+    let (client, clock) = (DecidedBy::Client, DecidedBy::Timeout);
+    let table = [
+        (plan("r1"), settled(Decision::Rejected, client, &[], None), "⊘ tool Plan · plan rejected"),
+        (
+            plan("r1"),
+            settled(Decision::Approved, client, &[], None),
+            "✓ tool Plan · plan approved, mode auto-edit",
+        ),
+        (
+            plan("r1"),
+            settled(Decision::Rejected, clock, &[], None),
+            "⊘ tool Plan · nobody answered in time",
+        ),
+        (
+            question("r1", None),
+            settled(Decision::Answered, client, &["pg"], Some("with care")),
+            "✓ tool Plan · answered: Postgres, with care",
+        ),
+        (
+            question("r1", None),
+            settled(Decision::Dismissed, client, &[], None),
+            "⊘ tool Plan · dismissed",
+        ),
+        (
+            question("r1", None),
+            settled(Decision::Dismissed, clock, &[], None),
+            "⊘ tool Plan · nobody answered in time",
+        ),
+    ];
+    for (request, resolved, line) in table {
+        let is_late = resolved.by == clock;
+        let mut plays = vec![step(1), calls("call1", "tool", "Plan"), request, resolved.into()];
+        plays.push(brings("call1", "tool", false, None));
+        let end = protocol::event::TurnResult {
+            unanswered: u32::from(is_late),
+            ..result(protocol::TurnEnd::Completed, "well")
+        };
+        plays.extend(ends(end));
+        let outcome = Stand::new(FakeRuntime::new().turn(plays)).terminal().run(&["run", "go"]);
+        assert!(outcome.err.contains(line), "{line}: {}", outcome.err);
+        let late = "1 call needed an answer and nobody answered in time (tool)";
+        assert_eq!(outcome.err.contains(late), is_late, "{}", outcome.err);
+    }
+}
+
+#[test]
 fn several_requests_are_asked_one_after_the_other() {
     let all = ["r1", "r2", "r3"];
     let mut plays: Vec<Play> = all.iter().map(|id| asks(id, &format!("touch {id}"))).collect();

@@ -29,6 +29,7 @@ pub(crate) struct FakeMachine {
     runtime: Arc<FakeRuntime>,
     home: PathBuf,
     demo: Option<PathBuf>,
+    has_no_checkpoints: bool,
     /// A project's file that waits for trust.
     untrusted: Mutex<Option<UntrustedProject>>,
 }
@@ -73,7 +74,9 @@ impl Machine for FakeMachine {
             value: value.to_owned(),
             origin: "built in".to_owned(),
         };
-        Ok((vec![setting("mode", "\"ask\""), setting("model", "")], Vec::new()))
+        let mut settings = vec![setting("mode", "\"ask\""), setting("model", "")];
+        settings.extend(self.has_no_checkpoints.then(|| setting("checkpoints.enabled", "false")));
+        Ok((settings, Vec::new()))
     }
 
     fn set(&self, _: &Globals, key: &str, _: &str) -> Result<PathBuf, Failure> {
@@ -88,11 +91,13 @@ impl Machine for FakeMachine {
         Ok(vec![SettingsFile { layer: "user".to_owned(), path, state: "read".to_owned() }])
     }
 
-    fn trust(&self, _: &Globals, folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
-        if let Some(project) = self.untrusted.lock().unwrap().take() {
-            return Ok(project.path);
-        }
-        Ok(folder.unwrap_or_default().join(".narthex/config.toml"))
+    fn trust(&self, _: &Globals, folder: Option<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
+        Ok(vec![folder.unwrap_or_default().join(".narthex/config.toml")])
+    }
+
+    fn trust_offered(&self, _: &Globals, offered: &UntrustedProject) -> Result<(), Failure> {
+        assert_eq!(self.untrusted.lock().unwrap().take().as_ref(), Some(offered));
+        Ok(())
     }
 
     fn keep_key(&self, _: &Globals, name: &str, key: Secret<String>) -> Result<PathBuf, Failure> {
@@ -243,6 +248,7 @@ pub(crate) struct Stand {
     breaks: bool,
     demo: Option<PathBuf>,
     untrusted: Option<UntrustedProject>,
+    has_no_checkpoints: bool,
 }
 
 impl Stand {
@@ -257,7 +263,14 @@ impl Stand {
             breaks: false,
             demo: None,
             untrusted: None,
+            has_no_checkpoints: false,
         }
+    }
+
+    /// Lets the settings say that no files are captured.
+    pub(crate) fn without_checkpoints(mut self) -> Self {
+        self.has_no_checkpoints = true;
+        self
     }
 
     /// Lets the folder bring a settings file that nobody has trusted.
@@ -359,6 +372,7 @@ impl Stand {
             runtime: runtime.clone(),
             home: folder.path().to_owned(),
             demo: self.demo,
+            has_no_checkpoints: self.has_no_checkpoints,
             untrusted: Mutex::new(self.untrusted),
         };
         let mut tokio = tokio::runtime::Builder::new_current_thread();
@@ -403,11 +417,20 @@ pub(crate) fn calls(id: &str, tool: &str, summary: &str) -> Play {
 }
 
 pub(crate) fn brings(id: &str, tool: &str, is_error: bool, display: Option<Display>) -> Play {
+    brings_text(id, tool, (is_error, "first line\nsecond line"), display)
+}
+
+pub(crate) fn brings_text(
+    id: &str,
+    tool: &str,
+    (is_error, text): (bool, &str),
+    display: Option<Display>,
+) -> Play {
     ToolResult {
         tool_call_id: ToolCallId::new(id),
         tool_name: tool.to_owned(),
         is_error,
-        output: vec![Block::text("first line\nsecond line")],
+        output: vec![Block::text(text)],
         truncated: false,
         spill: None,
         duration_ms: 12,

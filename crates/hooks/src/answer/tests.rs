@@ -182,3 +182,94 @@ fn what_is_not_understood_is_a_failure() {
     let ran = Ran { status: ExitStatus::Signal(11), ..ran(0, "{}", "") };
     assert_eq!(read(Moment::Stop, &ran), Err("was ended by signal 11".to_owned()));
 }
+
+#[test]
+fn an_answer_in_the_wrong_place_is_a_failure() {
+    let table = [
+        (json!({"permissionDecision": "deny"}), "'permissionDecision' at the top"),
+        (json!({"permissionDecision": "allow"}), "'permissionDecision' at the top"),
+        (json!({"permission_decision": "deny"}), "'permissionDecision' belongs in hookSpecific"),
+        (json!({"behavior": "deny", "message": "no"}), "'behavior' at the top"),
+        (json!({"updatedInput": {}}), "'updatedInput' at the top"),
+        (json!({"additionalContext": "c"}), "'additionalContext' at the top"),
+        (json!({"interrupt": true}), "belongs in hookSpecificOutput.decision"),
+        (json!({"hookSpecificOutput": {"continue": false}}), "'continue' in hookSpecificOutput"),
+        (json!({"hookSpecificOutput": {"behavior": "deny"}}), "'behavior' in hookSpecificOutput"),
+        (
+            json!({"hookSpecificOutput": {"hookSpecificOutput": {"permissionDecision": "deny"}}}),
+            "'hookSpecificOutput' in hookSpecificOutput",
+        ),
+        (
+            json!({"hookSpecificOutput": {"permissionDecision": "allow", "reason": "r"}}),
+            "'reason' in hookSpecificOutput",
+        ),
+        (json!({"result": {"permissionDecision": "deny"}}), "lies within 'result'"),
+        (json!({"all": [{"hookSpecificOutput": {}}]}), "lies within 'all'"),
+    ];
+    for (value, part) in table {
+        for moment in Moment::ALL {
+            let error = answered(moment, &value).unwrap_err();
+            assert!(error.starts_with("answered") && error.contains(part), "{value}: {error}");
+        }
+    }
+    // What others may say, or give back.
+    for value in [
+        json!({"message": "3 files are fine", "level": "info"}),
+        json!({"tool_input": {"permissionDecision": "deny"}, "hook_event_name": "Stop"}),
+        json!({"hookSpecificOutput": {"updatedInput": {"hookSpecificOutput": {}}}}),
+    ] {
+        assert_eq!(answered(Moment::PreToolUse, &value).unwrap().vote, None, "{value}");
+    }
+    let twice = ran(0, "{\"decision\": \"block\", \"decision\": \"approve\"}", "");
+    let error = read(Moment::PreToolUse, &twice).unwrap_err();
+    assert!(error.contains("duplicate field `decision`"), "{error}");
+}
+
+#[test]
+fn a_refusal_stands_whatever_else_is_wrong() {
+    for value in [
+        json!({"hookSpecificOutput": {"permissionDecision": "deny", "reason": "r"}}),
+        json!({"decision": "block", "permissionDecision": "allow"}),
+        json!({"hookSpecificOutput": {"decision": {"behavior": "deny"}, "stopReason": "r"}}),
+        json!({"continue": false, "stopReson": "r"}),
+    ] {
+        let said = answered(Moment::PreToolUse, &value).unwrap();
+        assert_eq!(said.vote, Some(HookVote::Deny), "{value}");
+        assert!(said.notices[0].starts_with("a hook answered with"), "{said:?}");
+    }
+}
+
+#[test]
+fn an_answer_among_other_words_is_found() {
+    let deny = json!({"hookSpecificOutput": {"permissionDecision": "deny"}});
+    let lines = serde_json::to_string_pretty(&deny).unwrap();
+    let table = [
+        (format!("\u{feff}{deny}"), Some(HookVote::Deny)),
+        (format!("\r\n\u{feff} {deny}\n"), Some(HookVote::Deny)),
+        (format!("loading\n{deny}"), None),
+        (format!("loading\r\n  {deny}\r\nbye"), None),
+        (format!("50 %\r{deny}"), None),
+        (format!("{{not json\nloading\n{lines}"), None),
+        (format!("loading\n{lines}\nbye"), None),
+        (format!("loading\n\u{feff}{deny}"), None),
+        (format!("[{deny}]"), None),
+        ("loading\n{\"permissionDecision\": \"deny\"}".to_owned(), None),
+        ("loading\n{\"behavior\": \"deny\"}".to_owned(), None),
+        ("loading\n{\"decision\": \"approve\"}".to_owned(), None),
+    ];
+    for (text, vote) in table {
+        let said = read(Moment::PreToolUse, &ran(0, &text, "")).map(|said| said.vote);
+        match vote {
+            Some(_) => assert_eq!(said, Ok(vote), "{text}"),
+            None => assert!(said.unwrap_err().starts_with("answered with JSON"), "{text}"),
+        }
+        // Words are what the model is to hear there.
+        if vote.is_none() && !text.starts_with('{') {
+            let heard = read(Moment::UserPromptSubmit, &ran(0, &text, "")).unwrap();
+            assert_eq!(heard.context, [text.trim()]);
+        }
+    }
+    for text in ["loading\n{\"level\": \"info\"}", "fn main() {\n}", "[1, 2]\n{}", "it: {\n{"] {
+        assert_eq!(read(Moment::PreToolUse, &ran(0, text, "")), Ok(Said::default()), "{text}");
+    }
+}

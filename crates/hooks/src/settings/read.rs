@@ -12,11 +12,28 @@ use crate::nearest::{most_alike, nearest};
 
 type Read<T> = Result<T, HookSetError>;
 
+/// Keys of existing files that stand beside the hooks and change nothing of them.
+const HARMLESS_BESIDE: [&str; 2] = ["$schema", "description"];
+
+/// A key of existing hooks that is for whoever watches them run.
+const HARMLESS: &str = "statusMessage";
+
+/// Keys of existing hooks that would make a hook mean something else than it does here, the value
+/// with which they change nothing (in JSON), and what is said of any other.
+const FOREIGN: [(&str, &str, &str); 5] = [
+    ("once", "false", "the hook would run every time; leave it out if that is meant"),
+    ("async", "false", "every hook is waited for; leave it out if that is meant"),
+    ("asyncRewake", "false", "every hook is waited for; leave it out if that is meant"),
+    ("shell", r#""bash""#, "commands are bash's; start another shell in the command itself"),
+    ("if", "", "the hook would run for more calls than meant; test in the command what it is told"),
+];
+
 pub(super) fn file(value: &Value) -> Read<HookSet> {
     let map = object(value, "hooks")?;
     match map.get("hooks") {
         Some(inner) => {
-            if let Some(other) = map.keys().find(|key| *key != "hooks") {
+            let is_known = |key: &str| key == "hooks" || HARMLESS_BESIDE.contains(&key);
+            if let Some(other) = map.keys().find(|key| !is_known(key)) {
                 let what = format!("unknown key '{other}' beside 'hooks'");
                 return Err(HookSetError::new("hooks", what));
             }
@@ -47,7 +64,7 @@ fn unknown_moment(name: &str) -> HookSetError {
 
 fn group(value: &Value, at: &str) -> Read<HookGroup> {
     let map = object(value, at)?;
-    known_keys(map, at, &["matcher", "hooks"])?;
+    known_keys(map.keys(), at, &["matcher", "hooks"])?;
     let matcher = match map.get("matcher") {
         None | Some(Value::Null) => String::new(),
         Some(value) => text(value, &format!("{at}.matcher"), MATCHER_BYTES_MAX)?,
@@ -62,11 +79,23 @@ fn group(value: &Value, at: &str) -> Read<HookGroup> {
 
 fn command(value: &Value, at: &str) -> Read<HookCommand> {
     let map = object(value, at)?;
-    known_keys(map, at, &["type", "command", "timeout"])?;
+    // First, since a hook of another kind has other keys as well.
     if let Some(kind) = map.get("type").filter(|kind| *kind != "command") {
-        let what = format!("{kind} is no kind of hook here; the only one is \"command\"");
+        let what = format!(
+            "{kind} is no kind of hook here; the only one is \"command\", a command line that is \
+             told on standard input"
+        );
         return Err(HookSetError::new(format!("{at}.type"), what));
     }
+    let foreign = |key: &str| FOREIGN.iter().find(|(name, ..)| *name == key);
+    for (key, value) in map {
+        let value = value.to_string();
+        if let Some((.., why)) = foreign(key).filter(|(_, same, _)| value != *same) {
+            return Err(HookSetError::new(format!("{at}.{key}"), format!("not supported: {why}")));
+        }
+    }
+    let is_own = |key: &&String| key.as_str() != HARMLESS && foreign(key).is_none();
+    known_keys(map.keys().filter(is_own), at, &["type", "command", "timeout"])?;
     let inner = format!("{at}.command");
     let command =
         map.get("command").ok_or_else(|| HookSetError::new(at, "'command' is missing"))?;
@@ -114,8 +143,12 @@ fn text(value: &Value, at: &str, limit: usize) -> Read<String> {
     Ok(text.to_owned())
 }
 
-fn known_keys(map: &Map<String, Value>, at: &str, known: &[&str]) -> Read<()> {
-    let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+fn known_keys<'a>(
+    mut keys: impl Iterator<Item = &'a String>,
+    at: &str,
+    known: &[&str],
+) -> Read<()> {
+    let Some(key) = keys.find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
     let what = match nearest(key, known) {
         Some(nearest) => format!("unknown key '{key}'; did you mean '{nearest}'?"),
         None => format!("unknown key '{key}' (known: {})", known.join(", ")),

@@ -48,6 +48,37 @@ fn the_forms_of_settings_and_files_are_one() {
 }
 
 #[test]
+fn keys_of_existing_files_that_change_nothing_are_accepted() {
+    let more = r#""command": "second", "statusMessage": "looking", "async": false,
+        "asyncRewake": false, "once": false, "shell": "bash""#;
+    let text = JSON.replace(r#""command": "second""#, more);
+    let text = format!(r#"{{"$schema": "s", "description": "d", "hooks": {text}}}"#);
+    assert_eq!(HookSet::from_json(&text), Ok(expected()));
+}
+
+#[test]
+fn keys_and_kinds_that_would_mean_something_else_are_refused() {
+    let table = [
+        (r#""command": "x", "once": true"#, ".once: not supported: the hook would run every time"),
+        (r#""command": "x", "async": true"#, ".async: not supported: every hook is waited for"),
+        (r#""command": "x", "asyncRewake": 1"#, ".asyncRewake: not supported: every hook is"),
+        (r#""command": "x", "if": "Bash(git *)""#, ".if: not supported: the hook would run for"),
+        (r#""command": "x", "shell": "zsh""#, ".shell: not supported: commands are bash's"),
+        (
+            r#""type": "prompt", "prompt": "is it fine?""#,
+            ".type: \"prompt\" is no kind of hook \
+            here; the only one is \"command\", a command line",
+        ),
+        (r#""type": "http", "url": "https://example.org""#, ".type: \"http\" is no kind of hook"),
+        (r#""type": 3, "command": "x""#, ".type: 3 is no kind of hook here"),
+    ];
+    for (keys, start) in table {
+        let text = format!(r#"{{"Stop": [{{"hooks": [{{{keys}}}]}}]}}"#);
+        refused(&text, &format!("hooks.Stop[0].hooks[0]{start}"));
+    }
+}
+
+#[test]
 fn every_moment_can_be_named() {
     for moment in Moment::ALL {
         let text = format!(r#"{{"{}": [{{"hooks": [{{"command": "x"}}]}}]}}"#, moment.as_str());

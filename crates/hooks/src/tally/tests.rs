@@ -1,5 +1,7 @@
 //! The strictest vote wins, whoever speaks first.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::json;
 
 use super::*;
@@ -10,7 +12,10 @@ fn said(vote: Option<HookVote>, reason: &str) -> Said {
 }
 
 fn heard(origin: Origin, said: Result<Said, String>) -> Heard {
-    Heard { origin, name: format!("{origin:?}"), said }
+    // Each is another hook.
+    static HOOKS: AtomicUsize = AtomicUsize::new(0);
+    let hook = HOOKS.fetch_add(1, Ordering::Relaxed);
+    Heard { origin, hook, name: format!("{origin:?}"), said }
 }
 
 fn before(list: Vec<Heard>) -> HookAnswer {
@@ -38,6 +43,27 @@ fn the_strictest_vote_wins_in_any_order() {
     ]);
     assert_eq!((answer.vote, answer.reason.as_deref()), (Some(Deny), Some("no\nnever")));
     assert_eq!(before(Vec::new()), HookAnswer::default());
+}
+
+#[test]
+fn an_allowance_counts_where_its_hook_gave_it_each_time() {
+    use HookVote::{Allow, Ask, Deny};
+    let votes = [None, Some(Allow), Some(Ask), Some(Deny)];
+    for a in votes {
+        for b in votes {
+            let list = |hooks: [usize; 2]| {
+                let list = [(hooks[0], a), (hooks[1], b)]
+                    .map(|(hook, vote)| Heard { hook, ..heard(Origin::User, Ok(said(vote, "r"))) });
+                before(list.into())
+            };
+            let strictest = a.max(b);
+            let is_partial = strictest == Some(Allow) && a != b;
+            let (same, two) = (list([7, 7]), list([7, 8]));
+            assert_eq!(two.vote, strictest, "two hooks: {a:?} {b:?}");
+            assert_eq!(same.vote, strictest.filter(|_| !is_partial), "one hook: {a:?} {b:?}");
+            assert_eq!(same.reason.is_some(), same.vote.is_some(), "{a:?} {b:?}");
+        }
+    }
 }
 
 #[test]

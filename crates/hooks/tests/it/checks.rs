@@ -19,7 +19,8 @@ fn change() -> PendingChange {
 }
 
 fn check(script: &str, timeout: Duration) -> CommandChecks {
-    CommandChecks { command: ["sh", "-c", script].map(str::to_owned).to_vec(), timeout }
+    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+    CommandChecks { timeout, ..CommandChecks::new(command) }
 }
 
 async fn examine(place: &Place, check: &CommandChecks) -> Result<Vec<Finding>, String> {
@@ -96,4 +97,16 @@ async fn a_check_that_takes_too_long_or_is_given_up_leaves_nothing() {
         }
     }
     wait_for("no survivor", || alive(&mark) == 0).await;
+}
+
+#[tokio::test]
+async fn a_check_of_a_project_runs_in_its_folder() {
+    let place = Place::within("sub");
+    place.script("which", "#!/bin/sh\necho '{\"findings\": []}'; echo top > ran\n");
+    let command = CommandChecks::new(vec!["./which".to_owned()]);
+    let error = examine(&place, &command).await.unwrap_err();
+    assert!(error.contains("could not be started"), "{error}");
+    let folder = Some(place.folder().to_owned());
+    assert_eq!(examine(&place, &CommandChecks { folder, ..command }).await, Ok(Vec::new()));
+    assert_eq!(place.read("ran"), "top\n");
 }

@@ -12,6 +12,7 @@
 mod checks;
 mod endings;
 mod place;
+mod sites;
 mod told;
 mod votes;
 

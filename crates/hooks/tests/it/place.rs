@@ -22,10 +22,21 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
+        Self::within("")
+    }
+
+    /// A folder whose workspace works in a folder beneath it.
+    pub(crate) fn within(sub: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().join(sub);
+        std::fs::create_dir_all(&cwd).unwrap();
         let agent = Agent::new(AgentOptions { command: crate::embedded_agent::command() });
-        let options = HostOptions { cwd: folder.path().to_owned(), ..HostOptions::default() };
+        let options = HostOptions { cwd, ..HostOptions::default() };
         Self { workspace: sandbox::host(options, agent).unwrap(), folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn cwd(&self) -> &Path {

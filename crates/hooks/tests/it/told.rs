@@ -80,6 +80,18 @@ async fn each_moment_is_told_with_what_belongs_to_it() {
 }
 
 #[tokio::test]
+async fn a_hook_that_gives_back_what_it_is_told_wants_nothing() {
+    let place = Place::new();
+    for (happening, _) in moments() {
+        let moment = happening.moment().as_str();
+        for command in ["cat", "echo told:; cat"] {
+            let answer = place.tell(&at(moment, &[command]), &happening).await;
+            assert_eq!((answer.vote, answer.failures), (None, Vec::new()), "{moment} {command}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn matchers_choose_by_tool_and_by_kind() {
     let place = Place::new();
     let hooks = |moment: &str, matcher: &str| {
@@ -114,6 +126,10 @@ async fn matchers_choose_by_tool_and_by_kind() {
     assert_eq!(edits.doubts(), [""; 0]);
     let doubts = hooks("PreToolUse", "Bsah");
     assert!(doubts.doubts()[0].contains("hooks.PreToolUse[0].matcher: 'Bsah'"), "{doubts:?}");
+    assert!(doubts.doubts()[0].contains("in your hooks"), "{doubts:?}");
+    let group = json!({"PreToolUse": [group("Bsah", &["x"])]});
+    let twice = vec![(Origin::Project, set(&group)), (Origin::Project, set(&group))];
+    assert_eq!(CommandHooks::new(twice).unwrap().doubts().len(), 1);
 }
 
 #[tokio::test]

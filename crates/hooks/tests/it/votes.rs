@@ -72,6 +72,69 @@ async fn e44_a_deny_binds_whatever_others_say() {
     assert_eq!(failing.vote, Some(HookVote::Ask));
 }
 
+/// Allows what lies in `docs` and says nothing of anything else.
+const DOCS: &str = r#"#!/bin/sh
+case "$(cat)" in
+*'"file_path":"/w/docs/'*) echo "$1" ;;
+esac
+"#;
+
+#[tokio::test]
+async fn an_allowed_file_does_not_allow_its_patch() {
+    use HookVote::{Allow, Deny};
+    let place = Place::new();
+    place.script("docs", DOCS);
+    let request = json!({"hookSpecificOutput": {"decision": {"behavior": "allow"}}});
+    let before = json!({"hookSpecificOutput": {"permissionDecision": "allow"}});
+    let other = "grep -q docs/a && exit 2; exit 0";
+    for (moment, answer) in [("PreToolUse", before), ("PermissionRequest", request)] {
+        let told = |paths: &[&str]| {
+            let call = call("apply_patch", json!({"patch": "@@"}), paths);
+            match moment {
+                "PreToolUse" => Happening::PreToolUse(call),
+                _ => Happening::PermissionRequest { call, suggestions: Vec::new() },
+            }
+        };
+        let docs = format!("./docs '{answer}'");
+        let hooks = |commands: &[&str]| {
+            let value = json!({moment: [group("Edit|Write", commands)]});
+            CommandHooks::new(vec![(Origin::User, set(&value))]).unwrap()
+        };
+        let (alone, both) = (hooks(&[&docs]), hooks(&[&docs, "cat >/dev/null; echo '{}'"]));
+        for (hooks, paths, expected) in [
+            (&alone, &["/w/docs/a.md", "/w/src/main.rs"] as &[&str], None),
+            (&alone, &["/w/src/main.rs", "/w/docs/a.md"], None),
+            (&alone, &["/w/docs/a.md", "/w/docs/b.md"], Some(Allow)),
+            (&alone, &["/w/docs/a.md"], Some(Allow)),
+            (&both, &["/w/docs/a.md", "/w/docs/b.md"], Some(Allow)),
+            (&both, &["/w/docs/a.md", "/w/src/main.rs"], None),
+            (&hooks(&[&docs, other]), &["/w/docs/a.md", "/w/docs/b.md"], Some(Deny)),
+        ] {
+            let said = place.tell(hooks, &told(paths)).await;
+            assert_eq!(said.vote, expected, "{moment} {paths:?}: {said:?}");
+            assert_eq!(said.failures, [""; 0], "{moment} {paths:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_nearly_one_never_lets_a_call_run() {
+    let place = Place::new();
+    let allow = decision("allow", &json!({}));
+    let deny = json!({"permissionDecision": "deny"});
+    for command in [
+        answer_of(&deny),
+        format!("echo checking; {}", answer_of(&json!({"hookSpecificOutput": deny}))),
+    ] {
+        let answer = place.tell(&at("PreToolUse", &[&command, &allow]), &shell("x")).await;
+        assert_eq!(answer.vote, Some(HookVote::Ask), "{command}: {answer:?}");
+        assert_eq!(answer.failures.len(), 1, "{command}: {answer:?}");
+    }
+    let marked = format!("printf '\\357\\273\\277'; {}", decision("deny", &json!({})));
+    let answer = place.tell(&at("PreToolUse", &[&marked]), &shell("x")).await;
+    assert_eq!((answer.vote, answer.reason.as_deref()), (Some(HookVote::Deny), Some("deny it")));
+}
+
 #[tokio::test]
 async fn a_project_s_allow_is_no_vote_and_its_changes_are_none() {
     let place = Place::new();

@@ -48,6 +48,7 @@ fn errors_name_what_is_wrong() {
         ("todos(x)", "takes no pattern"),
         ("*(x)", "takes no pattern"),
         ("mcp__a__b(x)", "takes no pattern"),
+        ("raed_file(x)", "no tool is named 'raed_file'; did you mean 'read_file'?"),
         ("mcp__", "is no mcp__server"),
         ("mcp__a__", "is no mcp__server"),
         ("web_fetch(example.com)", "domain:HOST"),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a shared function that fails fails its test")]
 
 mod corpus;
+mod explain;
 mod locks;
 mod matrix;
 mod property;
@@ -38,7 +39,7 @@ fn policy(layers: impl IntoIterator<Item = Layer>) -> Policy {
 
 fn call<'a>(tool: &'a str, effect: Effect, paths: &'a [PathUse<'a>]) -> Call<'a> {
     let (cwd, home) = (Path::new(CWD), Some(Path::new(HOME)));
-    Call { tool, effect, command: None, paths, cwd, home }
+    Call { tool, effect, command: None, host: None, paths, cwd, home }
 }
 
 fn shell(command: &str) -> Call<'_> {

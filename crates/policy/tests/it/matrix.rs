@@ -38,8 +38,12 @@ fn each_mode_has_its_defaults() {
             assert!(!verdict.reason.is_empty());
         }
     }
-    for (mode, expected) in Mode::ALL.into_iter().zip([Deny, Ask, Ask, Allow]) {
-        assert_eq!(policy([]).judge(mode, &shell("ls")).decision, expected, "{mode}");
+    // A command that only looks is asked for in plan mode; any other is refused there.
+    for (command, expected) in [("make", [Deny, Ask, Ask, Allow]), ("ls", [Ask, Ask, Ask, Allow])] {
+        for (mode, expected) in Mode::ALL.into_iter().zip(expected) {
+            let verdict = policy([]).judge(mode, &shell(command));
+            assert_eq!(verdict.decision, expected, "{command} {mode}");
+        }
     }
 }
 
@@ -56,6 +60,8 @@ fn an_effect_is_never_taken_for_less_than_the_facts() {
 fn plan_mode_is_not_lifted_by_rules() {
     let policy = policy([allow(LayerName::Flags, &["*", "run_shell", "write_file(**)"])]);
     assert_eq!(policy.judge(Mode::Plan, &shell("touch x")).decision, Deny);
+    assert_eq!(policy.judge(Mode::Plan, &shell("ls > x")).decision, Deny);
+    assert_eq!(policy.judge(Mode::Plan, &shell("git diff && ls")).decision, Allow);
     let verdict = on_path(&policy, Mode::Plan, "write_file", "/srv/app/a");
     assert_eq!((verdict.decision, verdict.by), (Deny, DeniedBy::Mode));
     assert_eq!(on_path(&policy, Mode::Plan, "read_file", "/etc/hosts").decision, Allow);

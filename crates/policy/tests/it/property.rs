@@ -60,6 +60,47 @@ fn command() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&PIECES[..]), 0..16).prop_map(|it| it.concat())
 }
 
+/// Ways to join an allowed command, A, with one that is not.
+const JOINS: [&str; 22] = [
+    "A; touch M",
+    "A && touch M",
+    "A || touch M",
+    "A | touch M",
+    "A & touch M",
+    "A\ntouch M",
+    "A |& touch M",
+    "touch M; A",
+    "touch M && A",
+    "touch M | A",
+    "touch M & A",
+    "touch M\nA",
+    "(touch M); A",
+    "{ touch M; }; A",
+    "! touch M; A",
+    "if touch M; then A\nfi",
+    "while touch M; do A\ndone",
+    "for i in $(touch M); do A\ndone",
+    "f() { touch M; }; A",
+    "echo $(touch M) | A",
+    "echo <(touch M); A",
+    "env touch M; A",
+];
+
+/// What may stand inside a word without changing it.
+const SPLITS: [&str; 5] = ["''", "\"\"", "\\", "\\\n", "''\"\"''"];
+
+/// Commands of plain words.
+fn plain() -> impl Strategy<Value = String> {
+    let words = vec![
+        "echo", "touch", "git", "push", "status", "alpha", "env", "bash", "nice", "sudo", "beta",
+    ];
+    let joins = vec![" ", " ", " ", "; ", " && ", " | "];
+    let piece = (prop::sample::select(words), prop::sample::select(joins));
+    prop::collection::vec(piece, 1..8).prop_map(|pieces| {
+        pieces.into_iter().map(|(word, join)| format!("{word}{join}")).collect::<String>() + "end"
+    })
+}
+
 fn rule() -> impl Strategy<Value = Rule> {
     let texts = [
         "*",
@@ -135,6 +176,7 @@ impl Owned {
             tool: self.tool,
             effect: self.effect,
             command: self.command.as_deref(),
+            host: None,
             paths: &paths,
             cwd: Path::new(CWD),
             home: Some(Path::new(HOME)),
@@ -251,6 +293,55 @@ proptest! {
     }
 
     #[test]
+    fn what_is_allowed_stops_being_so_when_it_is_joined_with_another_command(
+        text in command(), join in prop::sample::select(&JOINS[..])
+    ) {
+        let policy = crate::policy([crate::allow(LayerName::Flags, &["run_shell(echo *)"])]);
+        let judge = |text: &str| policy.judge(Mode::Ask, &crate::shell(text)).decision;
+        // In a comment or a here-document it would be no command.
+        let swallows = text.contains(['#', '\\']) || text.contains("<<");
+        if !swallows && judge(&text) == Decision::Allow {
+            let joined = join.replace("A", &text);
+            prop_assert!(judge(&joined) >= Decision::Ask, "{:?}", joined);
+        }
+    }
+
+    #[test]
+    fn splitting_a_word_by_quotes_lifts_no_question_and_no_denial(
+        text in plain(),
+        at in any::<prop::sample::Index>(),
+        with in prop::sample::select(&SPLITS[..])
+    ) {
+        let places: Vec<usize> = text
+            .char_indices()
+            .filter(|(at, c)| *at > 0 && c.is_ascii_alphabetic())
+            .filter(|(at, _)| text[..*at].ends_with(|c: char| c.is_ascii_alphabetic()))
+            .map(|(at, _)| at)
+            .collect();
+        prop_assume!(!places.is_empty());
+        let at = places[at.index(places.len())];
+        let split = format!("{}{with}{}", &text[..at], &text[at..]);
+        for layer in [
+            crate::allow(LayerName::Flags, &["run_shell(echo *)", "run_shell(git status *)"]),
+            crate::deny(LayerName::Flags, &["run_shell(touch *)", "run_shell(git push *)"]),
+        ] {
+            for mode in [Mode::Ask, Mode::FullAuto] {
+                let judge = |text: &str| {
+                    crate::policy([layer.clone()]).judge(mode, &crate::shell(text)).decision
+                };
+                let (before, after) = (judge(&text), judge(&split));
+                prop_assert!(
+                    before == Decision::Allow || after != Decision::Allow,
+                    "{:?} {:?}, {:?} {:?}", text, before, split, after
+                );
+                if before == Decision::Deny {
+                    prop_assert_eq!(after, Decision::Deny, "{:?}", split);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_stands_in_single_quotes_has_no_meaning(text in command()) {
         let policy = crate::policy([crate::allow(LayerName::Flags, &["run_shell(echo *)"])]);
         let quoted = format!("echo '{}'", text.replace(['\'', '\u{a0}'], ""));
@@ -261,11 +352,16 @@ proptest! {
     #[test]
     fn suggestions_allow_what_they_are_made_for(call in calls()) {
         call.with(|call| {
-            for rule in Policy::default().suggest(call) {
-                let policy = crate::policy([crate::allow(LayerName::Session, &[rule.as_str()])]);
-                let verdict = policy.judge(Mode::Ask, call);
-                prop_assert_eq!(verdict.decision, Decision::Allow, "{} {}", rule, verdict.reason);
-            }
+            let rules = Policy::default().suggest(call);
+            let decide = |rules: &[&str]| {
+                let policy = crate::policy([crate::allow(LayerName::Session, rules)]);
+                policy.judge(Mode::Ask, call).decision
+            };
+            let all: Vec<&str> = rules.iter().map(String::as_str).collect();
+            let alone = all.iter().filter(|rule| decide(&[rule]) == Decision::Allow).count();
+            // Each by itself, or one for each command of a line and all together.
+            prop_assert!(alone == all.len() || alone == 0, "{:?}", rules);
+            prop_assert!(all.is_empty() || decide(&all) == Decision::Allow, "{:?}", rules);
             Ok(())
         })?;
     }
@@ -285,7 +381,7 @@ proptest! {
             let deny = crate::deny(LayerName::User, &["run_shell(touch *)"]);
             let verdict = crate::policy([deny]).judge(Mode::FullAuto, &call);
             prop_assert!(!verdict.reason.is_empty());
-            drop((text.parse::<Rule>(), risk(&call), Layer::from_managed_json(&text)));
+            drop((text.parse::<Rule>(), risk(&call)));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use protocol::event::*;
 use protocol::{
-    Block, Effect, Event, EventBody, EventKind, FrameId, Image, MessageId, Mode, PromptId,
-    RequestId, Risk, Seq, SessionId, Signed, StopReason, Target, Timestamp, ToolCallId, TurnEnd,
-    Usage, Wire,
+    Block, CheckpointId, Effect, Event, EventBody, EventKind, Finding, FrameId, Image, MessageId,
+    Mode, PromptId, RequestId, Risk, Seq, SessionId, Signed, StopReason, Target, Timestamp,
+    ToolCallId, TreeId, TurnEnd, Usage, Wire,
 };
 use serde_json::{Map, Value, json};
 
@@ -128,9 +128,78 @@ fn sample(kind: EventKind) -> EventBody {
         }
         .into(),
         EventKind::Compacted => {
-            Compacted { before: 180_000, after: 40_000, automatic: true }.into()
+            let summary = "What was done so far.".to_owned();
+            let (through, kept) = (Seq(90), Some(Seq(80)));
+            let (before, after) = (180_000, 40_000);
+            let (automatic, mechanical) = (true, true);
+            Compacted { before, after, automatic, through, kept, summary, mechanical }.into()
         }
-        EventKind::Usage => UsageEvent { usage: usage(), cost_usd: Some(0.25) }.into(),
+        EventKind::CompactionUndone => {
+            CompactionUndone { compaction: Seq(91), after: 180_000 }.into()
+        }
+        EventKind::ContextAdded => ContextAdded {
+            source: "hook Stop".into(),
+            text: "the tests are red".into(),
+            goes_on: true,
+        }
+        .into(),
+        EventKind::CheckpointMade => CheckpointMade {
+            checkpoint: Checkpoint {
+                id: CheckpointId::new("06f0000000000000000000000p"),
+                created_at: Timestamp(1_796_000_000_000),
+                message_id: message,
+                label: "fix it".into(),
+                files: 120,
+            },
+            tree: TreeId::new("ab12"),
+            left_out: vec!["contents of ignored folders".into()],
+        }
+        .into(),
+        EventKind::ChangesRecorded => ChangesRecorded {
+            checkpoint_id: CheckpointId::new("06f0000000000000000000000p"),
+            tree: Some(TreeId::new("cd34")),
+            paths: 2,
+        }
+        .into(),
+        EventKind::Rewound => Rewound {
+            checkpoint_id: CheckpointId::new("06f0000000000000000000000p"),
+            scope: RewindScope::Both,
+            from: Some(Seq(40)),
+            undo: false,
+            files_changed: vec!["/w/a".into()],
+            files_kept: vec!["/w/b: changed since the turn left it".into()],
+            messages_removed: 7,
+        }
+        .into(),
+        EventKind::QuestionRequest => QuestionRequest {
+            request_id: request,
+            tool_call_id: Some(call),
+            about: None,
+            question: "Which database?".into(),
+            options: vec![QuestionOption {
+                id: "postgres".into(),
+                label: "Postgres".into(),
+                description: Some("what the servers run".into()),
+            }],
+            multi_select: false,
+            allow_other: true,
+            expires_at: None,
+        }
+        .into(),
+        EventKind::PlanRequest => PlanRequest {
+            request_id: request,
+            tool_call_id: call,
+            plan: "1. look".into(),
+            expires_at: None,
+        }
+        .into(),
+        EventKind::Usage => UsageEvent {
+            usage: usage(),
+            cost_usd: Some(0.25),
+            model: Some("openai/gpt-5".into()),
+            purpose: Some("compaction".into()),
+        }
+        .into(),
         EventKind::Notice => Notice {
             level: NoticeLevel::Warn,
             code: Some("max_tokens".into()),
@@ -149,6 +218,15 @@ fn sample(kind: EventKind) -> EventBody {
             suggested_rules: vec!["run_shell(npm test *)".into()],
             risk: Risk::Medium,
             reason: Some("commands are asked for in mode ask".into()),
+            diff: Some("+one".into()),
+            checks: vec![Finding {
+                rule_id: "secret".into(),
+                severity: "warning".into(),
+                message: "looks like a key".into(),
+                path: Some("a.txt".into()),
+                line: Some(3),
+                blocking: false,
+            }],
             expires_at: Some(Timestamp(1_796_000_300_000)),
         }
         .into(),
@@ -158,6 +236,10 @@ fn sample(kind: EventKind) -> EventBody {
             outcome: Outcome::AllowAlways,
             by: DecidedBy::Client,
             rule: Some("run_shell(npm test *)".into()),
+            persist: Some(Persist::Project),
+            answers: vec!["postgres".into()],
+            words: Some("with pgvector".into()),
+            mode: Some(Mode::AutoEdit),
         }
         .into(),
         EventKind::PromptQueued => {
@@ -169,6 +251,7 @@ fn sample(kind: EventKind) -> EventBody {
             message_id: message,
             content: vec![Block::text("fix it")],
             max_turns: Some(200),
+            command: Some("compact the tests".into()),
         }
         .into(),
         EventKind::PromptFinished => PromptFinished { prompt_id: prompt, result: result() }.into(),
@@ -200,5 +283,24 @@ fn every_kind_keeps_its_form() {
         let stored = body.encode().unwrap();
         assert_eq!(EventBody::decode(*kind, &stored).unwrap(), body, "{stored}");
         assert_eq!(EventKind::from_wire(kind.as_str()), Some(*kind));
+    }
+}
+
+/// What older logs say is still read.
+#[test]
+fn forms_of_older_logs_are_read() {
+    for (kind, json) in [
+        (EventKind::Compacted, r#"{"before":9,"after":1,"automatic":true}"#),
+        (
+            EventKind::Usage,
+            r#"{"inputTokens":1,"outputTokens":1,"cacheReadTokens":0,"cacheWriteTokens":0}"#,
+        ),
+        (
+            EventKind::RequestResolved,
+            r#"{"requestId":"r","kind":"permission","outcome":"deny","by":"client"}"#,
+        ),
+        (EventKind::PromptStarted, r#"{"promptId":"p","messageId":"m","content":[]}"#),
+    ] {
+        assert_eq!(EventBody::decode(kind, json).unwrap().kind(), kind);
     }
 }

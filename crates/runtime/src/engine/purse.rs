@@ -274,10 +274,11 @@ mod tests {
         ) {
             let limit = Allowance { usd: None, tokens: Some(200) };
             let parent = Purse::new("session", None, limit, Amount::default());
+            let above = Some((Arc::clone(&parent), Allowance::default()));
             let children: Vec<_> = (0..4)
                 .map(|_| {
                     let own = Allowance { usd: None, tokens: Some(120) };
-                    Purse::new("turn", Some((Arc::clone(&parent), Allowance::default())), own, Amount::default())
+                    Purse::new("turn", above.clone(), own, Amount::default())
                 })
                 .collect();
             let mut spent = [0_u64; 4];

@@ -5,6 +5,9 @@ use protocol::event::{Answer, PermissionRequest, Persist};
 use super::{Look, Request, permission, plan, put, question};
 use crate::{Ask, Paint, escape};
 
+/// What is said of a rule that was wiped out.
+const EMPTY_RULE: &str = "    an empty rule allows nothing; write one, or go back with Ctrl-C:";
+
 /// What the person is asked now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
@@ -56,7 +59,7 @@ impl Dialogue {
         let paint = look.paint;
         match &self.request {
             Request::Permission(request) => {
-                permission::body(&mut card, request, look);
+                permission::body(&mut card, request, look, permission::Extent::Card);
                 permission::keys(&mut card, request, paint);
             }
             Request::Question(request) => {
@@ -86,7 +89,11 @@ impl Dialogue {
         match std::mem::replace(&mut self.stage, Stage::Card) {
             Stage::Card => self.hear_card(said, paint),
             Stage::Rule(rule) => {
-                let rule = if said.is_empty() { rule } else { said.to_owned() };
+                if said.is_empty() {
+                    self.stage = Stage::Rule(rule);
+                    return Step::Say(EMPTY_RULE.to_owned());
+                }
+                let rule = said.to_owned();
                 let shown = paint.mark(&escape::line(&rule, 200));
                 self.stage = Stage::Keep(rule);
                 Step::Say(keep(&shown))
@@ -100,7 +107,8 @@ impl Dialogue {
                     _ => {
                         let shown = paint.mark(&escape::line(&rule, 200));
                         self.stage = Stage::Keep(rule);
-                        return Step::Say(keep(&shown));
+                        let keys = "    s, p, u or n, please: that is none of these keys";
+                        return Step::Say(format!("{keys}\n{}", keep(&shown)));
                     }
                 };
                 self.written = Some(rule.clone());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::Block;
 use protocol::event::{Display, ToolDenied, ToolResult};
 
+use super::settled::Settled;
 use crate::Console;
 use crate::{diff, escape};
 
@@ -12,6 +13,10 @@ use crate::{diff, escape};
 const PLAIN_WIDTH: usize = 200;
 /// How many characters of an error's first line are shown.
 const ERROR_CHARS: usize = 120;
+/// How many of the last lines of a failed command are shown: the error stands there.
+const TAIL_LINES: usize = 8;
+/// How many characters of such a line are shown.
+const TAIL_CHARS: usize = 160;
 
 /// How lines for people look.
 #[derive(Clone, Copy, Debug)]
@@ -23,20 +28,31 @@ pub(super) struct Look {
 }
 
 /// Says what a call brought.
-pub(super) fn result(result: &ToolResult, summary: &str, look: Look, console: &mut Console) {
+///
+/// `settled` is what a person decided, where the call asked one by itself.
+pub(super) fn result(
+    result: &ToolResult,
+    (summary, settled): (&str, Option<&Settled>),
+    look: Look,
+    console: &mut Console,
+) {
     let paint = console.paint();
     let took = stdx::duration(Duration::from_millis(result.duration_ms));
-    let outcome = outcome(result);
+    let outcome = settled.map_or_else(|| outcome(result), |settled| settled.words.clone());
     let name = escape::line(&result.tool_name, 80);
     if look.signs {
-        let sign = if result.is_error { paint.bad("✗") } else { paint.good("✓") };
+        let sign = match settled {
+            Some(settled) if !settled.is_yes => paint.care("⊘"),
+            None if result.is_error => paint.bad("✗"),
+            _ => paint.good("✓"),
+        };
         let rest = name.chars().count() + outcome.chars().count() + took.len() + 9;
         let summary = escape::line(summary, console.width().saturating_sub(rest).max(20));
         let facts = paint.dim(&format!("· {outcome} · {took}"));
         console.say(&format!("{sign} {} {summary} {facts}", paint.bold(&name)));
     } else {
         let summary = escape::line(summary, PLAIN_WIDTH);
-        let failed = if result.is_error { "failed: " } else { "" };
+        let failed = if result.is_error && settled.is_none() { "failed: " } else { "" };
         console.say(&format!("- {name} {summary}: {failed}{outcome} ({took})"));
     }
     if look.diffs
@@ -44,6 +60,33 @@ pub(super) fn result(result: &ToolResult, summary: &str, look: Look, console: &m
     {
         console.say(&diff::shown(diff.trim_end(), diff::LINES_SHOWN, paint));
     }
+    for line in tail(result) {
+        console.say(&paint.dim(&format!("    {line}")));
+    }
+}
+
+/// Returns the last lines of what a command wrote that failed.
+fn tail(result: &ToolResult) -> Vec<String> {
+    let Some(Display::Exit { code, .. }) = &result.display else { return Vec::new() };
+    if !result.is_error {
+        return Vec::new();
+    }
+    let texts = result.output.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    // The line above says the exit code already.
+    let said = code.map(|code| format!("exit code {code}"));
+    lines.pop_if(|last| said.as_deref() == Some(*last));
+    while lines.pop_if(|last| last.is_empty()).is_some() {}
+    if lines == ["(no output)"] {
+        return Vec::new();
+    }
+    let kept = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default();
+    let shown = |line: &&str| escape::cut(&escape::text(line).replace('\t', "    "), TAIL_CHARS);
+    kept.iter().map(shown).collect()
 }
 
 /// Says that a call was not run.

@@ -197,6 +197,16 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the services that calls may use.
+    pub(super) fn host(&self) -> Host {
+        Host {
+            seen: Arc::clone(&self.live.seen),
+            policy: Arc::clone(&self.policy),
+            cwd: self.workspace.cwd().to_path_buf(),
+            home: self.services.options.user_home.clone(),
+        }
+    }
+
     /// Begins a call whose start is durable; false when it is not at hand.
     fn start(&mut self, id: ToolCallId) -> bool {
         let found = self.state.call(&id).and_then(|call| self.services.tool(&call.tool));
@@ -208,12 +218,7 @@ impl Session {
             self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
             return false;
         };
-        let host = Host {
-            seen: Arc::clone(&self.live.seen),
-            policy: Arc::clone(&self.policy),
-            cwd: self.workspace.cwd().to_path_buf(),
-            home: self.services.options.user_home.clone(),
-        };
+        let host = self.host();
         let context = ToolContext {
             call: id.clone(),
             workspace: Arc::clone(&self.workspace),

@@ -57,6 +57,11 @@ impl Session {
             Err(error) => return self.wrong(id, &name, error.to_string()),
         };
         let verdict = self.verdict(&call.tool_name, &facts);
+        if verdict.decision != Decision::Deny
+            && let Some(text) = tool.refuses(&facts, &self.host())
+        {
+            return self.wrong(id, &name, text);
+        }
         // What a rule denies is denied before any program of the user's hears of it.
         if verdict.decision != Decision::Deny && self.is_vetted(&tool, &facts, &verdict) {
             let vetting = Vetting { tool, schema, call, facts, asks };

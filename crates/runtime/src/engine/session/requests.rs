@@ -139,15 +139,26 @@ impl Session {
         request: &RequestId,
         given: Option<String>,
     ) -> Result<String, Error> {
-        if let Some(text) = given {
-            text.parse::<Rule>()
-                .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("rule: {error}")))?;
-            return Ok(text);
-        }
         let call = self.state.waiting_call(request).ok_or_else(|| {
             Refusal::new(RefusalCode::RequestNotFound, format!("no request {request} waits"))
         })?;
         let facts = self.live.facts.get(&call.id);
+        if let Some(text) = given {
+            let rule = text
+                .parse::<Rule>()
+                .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("rule: {error}")))?;
+            let spill = self.spill_dir();
+            let name = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
+            let name = name.unwrap_or_else(|| call.tool.clone());
+            let covers = |facts: &driver_api::CallFacts| {
+                self.judging(&spill).with(&name, facts, |_, _, call| Policy::covers(&rule, call))
+            };
+            if !facts.is_none_or(covers) {
+                let message = format!("rule: {rule} does not cover this call");
+                return Err(Refusal::new(RefusalCode::Invalid, message).into());
+            }
+            return Ok(text);
+        }
         let suggested = facts.map(|facts| self.suggest(&call.tool, facts)).unwrap_or_default();
         suggested.into_iter().next().ok_or_else(|| {
             let message = "rule: name one, none can be suggested for this call";
@@ -157,14 +168,7 @@ impl Session {
 
     fn suggest(&self, tool: &str, facts: &driver_api::CallFacts) -> Vec<String> {
         let spill = self.spill_dir();
-        let judge = crate::engine::gate::Judge {
-            policy: &self.policy,
-            mode: self.state.mode,
-            cwd: self.workspace.cwd(),
-            home: self.services.options.user_home.as_deref(),
-            lent: &spill,
-        };
-        judge.with(tool, facts, |policy, _, call| policy.suggest(call))
+        self.judging(&spill).with(tool, facts, |policy, _, call| policy.suggest(call))
     }
 
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {

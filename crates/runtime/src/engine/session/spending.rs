@@ -145,18 +145,20 @@ impl Session {
     /// Asks whether a turn whose budget is used up goes on, or ends it.
     fn is_short(&mut self, short: Option<Short>) {
         let what = match short {
-            Some(Short { of, what }) => format!("{what} are used up by this {of}"),
-            None => "the budget is used up".to_owned(),
+            Some(Short { of, what }) => format!("this {of} has used {what}"),
+            None => "nothing is left".to_owned(),
         };
         if self.agent.is_attended {
             let question = format!(
-                "The budget is reached: {what}, and the next model call needs more. Go on with \
-                 the same amount once more?"
+                "The budget is reached: {what}, and the next model call may need more than is \
+                 left. Go on with the same amount once more?"
             );
             self.pause(PauseKind::Budget, question);
             return;
         }
-        let message = Some(format!("the budget is reached: {what}"));
+        let message = Some(format!(
+            "the budget is reached: {what}, and the next model call may need more than is left"
+        ));
         self.apply_sure(Command::End(Ending { message, ..Ending::of(TurnEnd::Budget) }));
         self.turn_is_over();
     }

@@ -119,7 +119,7 @@ impl Look {
         let mut understood =
             Understood { call, facts, asks, vote: vote.clone(), findings: Vec::new(), diff: None };
         let mut refused = match vote {
-            Some((HookVote::Deny, reason)) => Some((DeniedBy::Hook, format!("denied: {reason}"))),
+            Some((HookVote::Deny, reason)) => Some((DeniedBy::Hook, by_hook(&reason))),
             _ => None,
         };
         if refused.is_none() {
@@ -193,9 +193,7 @@ impl Look {
         let said = vote.map(|vote| reason(answer.reason.take(), vote));
         told.push((Moment::PermissionRequest, answer));
         match (vote, said) {
-            (Some(HookVote::Deny), Some(reason)) => {
-                Some((DeniedBy::Hook, format!("denied: {reason}")))
-            }
+            (Some(HookVote::Deny), Some(reason)) => Some((DeniedBy::Hook, by_hook(&reason))),
             // A hook before the call that wants it asked for is not overruled by one that answers.
             (Some(HookVote::Allow), Some(reason)) if understood.vote.is_none() => {
                 understood.vote = Some((HookVote::Allow, reason));
@@ -245,6 +243,10 @@ fn reason(reason: Option<String>, vote: HookVote) -> String {
         }
         .to_owned()
     })
+}
+
+fn by_hook(reason: &str) -> String {
+    format!("denied by a hook: {reason}")
 }
 
 fn line(finding: &Finding) -> String {

@@ -1,0 +1,99 @@
+//! Every target gets the seeds and the corpus that are in git.
+
+use std::path::{Path, PathBuf};
+
+#[path = "../../../fuzz/fuzz_targets/agent_frames.rs"]
+mod agent_frames;
+#[path = "../../../fuzz/fuzz_targets/event.rs"]
+mod event;
+#[path = "../../../fuzz/fuzz_targets/hooks.rs"]
+mod hooks_target;
+#[path = "../../../fuzz/fuzz_targets/outbound_url.rs"]
+mod outbound_url;
+#[path = "../../../fuzz/fuzz_targets/patch.rs"]
+mod patch;
+#[path = "../../../fuzz/fuzz_targets/rule.rs"]
+mod rule;
+#[path = "../../../fuzz/fuzz_targets/shell.rs"]
+mod shell_target;
+
+/// The one target that is left out: what it feeds is compiled for the fuzzer alone.
+const LEFT_OUT: &str = "sse";
+
+const TARGETS: [(&str, fn(&[u8])); 7] = [
+    ("agent_frames", agent_frames::check),
+    ("event", event::check),
+    ("hooks", hooks_target::check),
+    ("outbound_url", outbound_url::check),
+    ("patch", patch::check),
+    ("rule", rule::check),
+    ("shell", shell_target::check),
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
+}
+
+/// Feeds a target all that is kept for it; a panic of the target fails the test, with the file.
+fn replay(target: &str) {
+    let (_, check) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
+    let mut count = 0;
+    for kind in ["seeds", "corpus"] {
+        let folder = folder().join(kind).join(target);
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            let data = std::fs::read(&path).unwrap();
+            let result = std::panic::catch_unwind(|| check(&data));
+            assert!(result.is_ok(), "{target} fails with {}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 0, "{target} has seeds");
+}
+
+#[test]
+fn agent_frames_holds() {
+    replay("agent_frames");
+}
+
+#[test]
+fn event_holds() {
+    replay("event");
+}
+
+#[test]
+fn hooks_holds() {
+    replay("hooks");
+}
+
+#[test]
+fn outbound_url_holds() {
+    replay("outbound_url");
+}
+
+#[test]
+fn patch_holds() {
+    replay("patch");
+}
+
+#[test]
+fn rule_holds() {
+    replay("rule");
+}
+
+#[test]
+fn shell_holds() {
+    replay("shell");
+}
+
+#[test]
+fn every_target_is_replayed() {
+    let mut found: Vec<String> = std::fs::read_dir(folder().join("fuzz_targets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    found.sort_unstable();
+    found.retain(|name| name != LEFT_OUT);
+    assert_eq!(found, TARGETS.map(|(name, _)| name));
+}
