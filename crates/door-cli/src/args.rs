@@ -97,7 +97,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
-    /// How much a session may cost in US dollars; at the limit you are asked, or the turn ends
+    /// How much a turn may cost in US dollars; at the limit you are asked, or the turn ends
     #[arg(long, global = true, value_name = "USD", allow_negative_numbers = true,
           value_parser = parse_dollars)]
     pub max_budget_usd: Option<f64>,

@@ -20,7 +20,10 @@ mod shell_target;
 /// The one target that is left out: what it feeds is compiled for the fuzzer alone.
 const LEFT_OUT: &str = "sse";
 
-const TARGETS: [(&str, fn(&[u8])); 7] = [
+/// Looks at one input; panics where something is wrong.
+type Check = fn(&[u8]);
+
+const TARGETS: [(&str, Check); 7] = [
     ("agent_frames", agent_frames::check),
     ("event", event::check),
     ("hooks", hooks_target::check),
