@@ -15,7 +15,7 @@ const SECONDS: u64 = 600;
 /// with one is wrong with a short one too.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// How many files a corpus in git has at most. The smallest are kept.
+/// How many files a corpus in git has at most, spread evenly over the sizes.
 const CORPUS_FILES_MAX: usize = 150;
 
 /// The longest file of a corpus in git, in bytes.
@@ -147,7 +147,11 @@ fn keep(folder: &Path, target: &str) -> Result<()> {
     }
     found.sort_unstable();
     found.retain(|(bytes, _)| *bytes <= CORPUS_FILE_BYTES_MAX);
-    found.truncate(CORPUS_FILES_MAX);
+    let spread = |at: usize| at * found.len() / CORPUS_FILES_MAX;
+    let found = match found.len() > CORPUS_FILES_MAX {
+        true => (0..CORPUS_FILES_MAX).filter_map(|at| found.get(spread(at)).cloned()).collect(),
+        false => found,
+    };
     std::fs::remove_dir_all(&corpus).with_context(|| format!("clear {}", corpus.display()))?;
     std::fs::create_dir_all(&corpus).with_context(|| format!("make {}", corpus.display()))?;
     for (_, path) in &found {
