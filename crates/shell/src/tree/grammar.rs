@@ -1,4 +1,4 @@
-//! The grammar itself, kept from taking too long.
+//! The grammar itself, kept from what it cannot bear.
 
 use std::ops::ControlFlow;
 
@@ -16,6 +16,10 @@ const REPORTS_MIN: usize = 200;
 const REPORTS_AFTER_ERROR_MAX: usize = 0;
 
 /// Lets the grammar read a line; `None` where that takes too many steps.
+///
+/// Its scanner is written in C and looks characters up in a table that ends at 255, so one beyond
+/// may make it read outside. To the shell such a character is a part of a word like any letter:
+/// the grammar is shown a letter for each of its bytes, which keeps every place where it is.
 pub(super) fn parse(text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
@@ -29,7 +33,8 @@ pub(super) fn parse(text: &str) -> Option<Tree> {
             false => ControlFlow::Continue(()),
         }
     };
-    let bytes = text.as_bytes();
+    let bytes: Vec<u8> =
+        text.bytes().map(|byte| if byte.is_ascii() { byte } else { b'x' }).collect();
     let mut read = |at: usize, _| bytes.get(at..).unwrap_or_default();
     let options = ParseOptions::new().progress_callback(&mut progress);
     parser.parse_with_options(&mut read, None, Some(options))

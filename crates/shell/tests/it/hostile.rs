@@ -112,3 +112,18 @@ fn numbers_that_overflow_are_no_trouble() {
     }
     assert_eq!(read("a {1..999999}").parts.len(), 1);
 }
+
+#[test]
+fn characters_beyond_ascii_are_letters_to_the_grammar() {
+    for c in ['é', '\u{ff}', '\u{100}', '\u{3000}', '中', '\u{1f600}', '\u{10fffd}'] {
+        for line in
+            ["{C", "a {C..C}", "{1..C}", "a C", "a 'C' \"C\"", "a <<C\nx\nC", "a[C]=1", "$C"]
+        {
+            let _script = read(&line.replace('C', &c.to_string()));
+        }
+        let quoted = format!("a '{c}' \"{c}\"");
+        let script = read(&quoted);
+        assert_eq!(script.opaque, None, "{quoted}");
+        assert_eq!(script.parts[0].words[1].text, c.to_string());
+    }
+}
