@@ -100,9 +100,9 @@ mod tests {
             ("", "store-wal", Some("store")),
             ("", "stores", None),
             ("home", "home/rules", Some("home")),
-            ("home/work", "home/work/file", None),
-            ("home/work", "home/none/file", Some("home/none/file")),
-            ("home/kept/work", "home/kept/work/file", Some("home/kept")),
+            ("home/repo", "home/repo/file", None),
+            ("home/repo", "home/none/file", Some("home/none/file")),
+            ("home/kept/repo", "home/kept/repo/file", Some("home/kept")),
         ];
         for (root, path, expected) in cases {
             assert_eq!(place(root, path), expected.map(key), "{root} {path}");
