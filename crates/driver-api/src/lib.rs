@@ -12,6 +12,7 @@ mod clock;
 mod fault;
 mod hooks;
 mod model;
+mod observer;
 mod rule_book;
 mod store;
 mod tool;
@@ -29,6 +30,7 @@ pub use model::{
     Delta, Effort, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
     Models, Price, ToolSpec,
 };
+pub use observer::Observer;
 pub use rule_book::RuleBook;
 pub use store::{
     Appended, LETTER_BYTES_MAX, LETTER_ID_BYTES_MAX, LETTERS_MAX, Lease, Letter, ListFilter,

@@ -217,4 +217,7 @@ pub trait Models: Send + Sync + Debug {
     /// # Errors
     /// [`protocol::RefusalCode::InvalidModel`], with a message that lists what can be resolved.
     fn resolve(&self, name: &str) -> Result<Arc<dyn Model>, Refusal>;
+
+    /// Lists the models that are known by name. Others may resolve as well.
+    fn list(&self) -> Vec<ModelInfo>;
 }

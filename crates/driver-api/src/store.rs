@@ -147,10 +147,12 @@ pub struct SessionRow {
 pub struct ListFilter {
     /// Only those of exactly this folder.
     pub cwd: Option<String>,
-    /// Only those last touched before this instant (for paging).
-    pub before: Option<Timestamp>,
+    /// Only those that a list shows after this session, which was last touched then (for paging).
+    pub before: Option<(Timestamp, SessionId)>,
     /// At most this many; 0 means 100, the limit is 1,000.
     pub limit: usize,
+    /// Only those that work or wait for a person, as their heads say.
+    pub is_busy: bool,
 }
 
 /// A folded state, so that opening a session need not fold its whole log.
@@ -260,6 +262,9 @@ pub trait Store: Send + Sync + Debug {
     /// [`StoreError::Stale`].
     async fn put_snapshot(&self, lease: &Lease, snapshot: Snapshot) -> Result<(), StoreError>;
 
+    /// Tells whether an owner is this process itself.
+    fn is_mine(&self, owner: &Owner) -> bool;
+
     /// Returns one session's facts.
     ///
     /// # Errors
@@ -311,6 +316,12 @@ pub trait Store: Send + Sync + Debug {
     /// # Errors
     /// [`StoreError::Stale`].
     async fn remove(&self, lease: &Lease) -> Result<(), StoreError>;
+
+    /// Writes something that changes nothing, durably: tells whether the store takes writes.
+    ///
+    /// # Errors
+    /// [`StoreError::Fault`] when it does not.
+    async fn probe(&self) -> Result<(), StoreError>;
 
     /// Waits until everything is written and closes.
     ///

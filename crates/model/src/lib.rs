@@ -26,7 +26,6 @@ mod provider;
 mod recorded;
 mod remote;
 mod scripted;
-mod sse;
 mod stream;
 mod table;
 mod wire;

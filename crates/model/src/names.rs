@@ -72,6 +72,28 @@ impl Models for Known {
             None => Err(self.unknown(name)),
         }
     }
+
+    /// The table's models of each vendor whose server is set under its usual name and can be
+    /// asked, then the scripted one.
+    fn list(&self) -> Vec<ModelInfo> {
+        let rows = table::rows().unwrap_or_default();
+        let mut infos = Vec::new();
+        for server in &self.servers {
+            let Provider { name, wire, .. } = &server.provider;
+            let offered = rows.iter().filter(|row| row.price_wires.contains(wire));
+            for model in offered.flat_map(|row| &row.listed) {
+                if vendor_of(model) == Some(name.as_str())
+                    && let Ok(remote) = server.model(model, &self.http)
+                    && remote.missing_key.is_none()
+                {
+                    infos.push(remote.info);
+                }
+            }
+        }
+        let scripted = scripted::model(self.scenario.clone(), "");
+        infos.extend(scripted.map(|model| model.info().clone()));
+        infos
+    }
 }
 
 impl Known {

@@ -1,11 +1,11 @@
 //! One answer as it streams in: bytes to deltas, and the end to a response. No I/O in here.
 
 use driver_api::{Delta, ModelError, ModelErrorKind, ModelResponse};
+use outbound::sse::{self, Event};
 use protocol::{Block, StopReason, Wire};
 use serde_json::Value;
 
 use crate::failure::short;
-use crate::sse::{self, Event};
 use crate::{json, wire};
 
 /// Largest answer, in bytes: over it a server is broken, and memory is ours.

@@ -32,9 +32,12 @@ pub(crate) enum Thinking {
 pub(crate) struct Entry {
     /// Names; a `*` at the end stands for anything.
     names: Vec<String>,
+    /// Names in the vendor's spelling that are offered to choose from.
+    #[serde(default)]
+    pub(crate) listed: Vec<String>,
     /// The wires on which the prices are the vendor's own.
     #[serde(default)]
-    price_wires: Vec<Wire>,
+    pub(crate) price_wires: Vec<Wire>,
     pub(crate) context_window: Option<u64>,
     pub(crate) max_output: Option<u64>,
     #[serde(default)]
@@ -75,18 +78,26 @@ struct Table {
     model: Vec<Entry>,
 }
 
-/// Finds a model's row by the last part of its name.
+/// Returns the rows, in the order of the file.
 ///
 /// # Errors
 /// When the built-in file cannot be read: a bug of the build.
-pub(crate) fn find(model: &str) -> Result<Option<&'static Entry>, Error> {
+pub(crate) fn rows() -> Result<&'static [Entry], Error> {
     static TABLE: OnceLock<Result<Table, String>> = OnceLock::new();
     let table = TABLE
         .get_or_init(|| toml::from_str(DATA).map_err(|error| error.to_string()))
         .as_ref()
         .map_err(|error| Error::Table(error.clone()))?;
+    Ok(&table.model)
+}
+
+/// Finds a model's row by the last part of its name.
+///
+/// # Errors
+/// When the built-in file cannot be read: a bug of the build.
+pub(crate) fn find(model: &str) -> Result<Option<&'static Entry>, Error> {
     let name = plain(model);
-    Ok(table.model.iter().find(|entry| entry.names.iter().any(|pattern| fits(pattern, &name))))
+    Ok(rows()?.iter().find(|entry| entry.names.iter().any(|pattern| fits(pattern, &name))))
 }
 
 /// Brings the spellings of resellers to one: `anthropic/claude-sonnet-4.5:beta` is
@@ -127,6 +138,10 @@ mod tests {
             assert!(entry.price.is_none() || !entry.price_wires.is_empty(), "{:?}", entry.names);
             for name in &entry.names {
                 assert_eq!(*name, plain(name), "patterns are written in the plain spelling");
+            }
+            for name in &entry.listed {
+                let found = find(name).unwrap().map(|found| &found.names);
+                assert_eq!(found, Some(&entry.names), "{name} is listed in another row");
             }
         }
     }

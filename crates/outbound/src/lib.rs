@@ -5,7 +5,7 @@
 //! of `[network] allow`). Names are resolved once per connection, and the addresses that were
 //! checked are those that are connected to; redirects are checked again; sizes and times are
 //! limited. [`Servers`] talks to servers that the settings themselves name. [`Guard`] is the check
-//! alone.
+//! alone. [`sse`] takes streams of events apart.
 //! **Knows** `stdx`; the one home of the HTTP stack, of encryption and of root certificates.
 //! **Never** retries, caches, unpacks a compressed body or keeps cookies; never lets a variable
 //! of the environment choose where a guarded connection goes.
@@ -20,6 +20,7 @@ mod redirect;
 mod resolve;
 mod response;
 mod servers;
+pub mod sse;
 mod tls;
 mod transport;
 mod tunnel;

@@ -92,7 +92,11 @@ impl Servers {
         self.send(Method::POST, url, headers, body.into()).await
     }
 
-    async fn send(
+    /// Sends a request of any method.
+    ///
+    /// # Errors
+    /// As [`Servers::get`].
+    pub async fn send(
         &self,
         method: Method,
         url: &Url,

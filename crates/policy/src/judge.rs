@@ -214,7 +214,7 @@ impl Policy {
     }
 
     /// Returns the widest mode that is no wider than `mode` and not forbidden.
-    fn in_force(&self, mode: Mode) -> Mode {
+    pub fn in_force(&self, mode: Mode) -> Mode {
         let mode = self.locked_mode().map_or(mode, |(_, locked)| mode.min(locked));
         let is_disabled = self.layers().any(|layer| layer.disable_full_auto);
         if is_disabled { mode.min(Mode::AutoEdit) } else { mode }

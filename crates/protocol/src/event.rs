@@ -15,7 +15,7 @@ mod turn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use answer::{Answer, Persist, WORDS_BYTES_MAX};
+pub use answer::{Answer, Persist, WORDS_CHARS_MAX};
 pub use checkpoint::{ChangesRecorded, Checkpoint, CheckpointMade, RewindScope, Rewound};
 pub use compaction::{Compacted, CompactionUndone};
 pub use interaction::{

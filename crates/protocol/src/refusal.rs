@@ -49,6 +49,8 @@ pub enum RefusalCode {
     CheckpointNotFound,
     /// Too many prompts wait.
     QueueFull,
+    /// As many sessions are open as may be.
+    TooManySessions,
     /// Policy locks the setting.
     LockedByPolicy,
     /// Policy does not allow the model.
@@ -73,6 +75,7 @@ impl RefusalCode {
             RefusalCode::RequestResolved => "request_resolved",
             RefusalCode::CheckpointNotFound => "checkpoint_not_found",
             RefusalCode::QueueFull => "queue_full",
+            RefusalCode::TooManySessions => "too_many_sessions",
             RefusalCode::LockedByPolicy => "locked_by_policy",
             RefusalCode::ModelNotAllowed => "model_not_allowed",
             RefusalCode::InvalidModel => "invalid_model",

@@ -79,3 +79,19 @@ pub enum TurnEnd {
     /// Policy refused the turn itself.
     Denied,
 }
+
+impl TurnEnd {
+    /// Returns the reason as it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TurnEnd::Completed => "completed",
+            TurnEnd::Interrupted => "interrupted",
+            TurnEnd::MaxTurns => "max_turns",
+            TurnEnd::Budget => "budget",
+            TurnEnd::Time => "time",
+            TurnEnd::Repetition => "repetition",
+            TurnEnd::Error => "error",
+            TurnEnd::Denied => "denied",
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use driver_api::{LogRow, SessionState};
 use protocol::{
-    CheckpointId, EventBody, Image, MessageId, Mode, PromptId, Seq, SessionId, Timestamp, Usage,
+    CheckpointId, EventBody, FrameId, Image, Message, MessageId, Mode, PromptId, Seq, SessionId,
+    Timestamp, Usage,
 };
 
 /// Limits of a session's turns.
@@ -96,6 +97,13 @@ pub struct CreateSession {
     pub mode: Option<Mode>,
     /// A title.
     pub title: Option<String>,
+    /// Rules of this session that allow calls. Unlike those of `agent` they are part of the
+    /// session: they are recorded, and hold wherever it is opened.
+    pub allow: Vec<String>,
+    /// Rules of this session that deny calls; recorded as well.
+    pub deny: Vec<String>,
+    /// This session's text after the system prompt, before that of `agent`; recorded as well.
+    pub append_system_prompt: Option<String>,
     /// The agent.
     pub agent: AgentSettings,
 }
@@ -107,6 +115,9 @@ pub enum PromptPart {
     Text(String),
     /// An image.
     Image(Image),
+    /// A file of the session's workspace, absolute or relative to its working folder; read when
+    /// the prompt is accepted. Text goes in with its name before it, images as images.
+    File(String),
 }
 
 /// A prompt: 1 byte to 25 MiB of text, at most 20 attachments.
@@ -120,6 +131,18 @@ impl Prompt {
     /// Makes a prompt of text alone.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![PromptPart::Text(text.into())] }
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self::text(text)
     }
 }
 
@@ -137,8 +160,8 @@ pub struct PromptAccepted {
 pub struct SessionFilter {
     /// Only those of exactly this folder.
     pub cwd: Option<String>,
-    /// Only those last touched before this instant.
-    pub before: Option<Timestamp>,
+    /// Only those that a list shows after this session, which was last touched then (for paging).
+    pub before: Option<(Timestamp, SessionId)>,
     /// At most this many; 0 means 100.
     pub limit: usize,
 }
@@ -176,6 +199,14 @@ pub struct SessionInfo {
     pub context_tokens: u64,
     /// Tokens that the model reads at most, where that is known.
     pub context_window: Option<u64>,
+    /// Whether it is open here, awake or asleep.
+    pub is_open: bool,
+    /// How many prompts wait for their turn.
+    pub queued: u32,
+    /// How many interactions wait for an answer.
+    pub pending: u32,
+    /// The last frame of its stream; zero where only the list was read.
+    pub last_frame: FrameId,
 }
 
 impl SessionInfo {
@@ -279,6 +310,91 @@ pub struct Spent {
     pub usage: Usage,
     /// The price in US dollars, where it is known.
     pub cost_usd: Option<f64>,
+}
+
+/// What the model calls of one session used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionUsage {
+    /// The tokens of all of them.
+    pub usage: Usage,
+    /// The price of all of them in US dollars; none when the price of any is not known.
+    pub cost_usd: Option<f64>,
+    /// How many steps there were.
+    pub steps: u64,
+    /// How many prompts there were.
+    pub prompts: u64,
+    /// The same by model, in the order of first use: name, tokens, price.
+    pub by_model: Vec<(String, Usage, Option<f64>)>,
+}
+
+/// A model that can be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelListing {
+    /// Its full name, `provider/model`.
+    pub id: String,
+    /// Its provider's name in the settings.
+    pub provider: String,
+    /// How many tokens prompt and answer may have together, where it is known.
+    pub context_window: Option<u64>,
+    /// Whether sessions that name no model get it.
+    pub is_default: bool,
+}
+
+/// Where a copy of a session ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// At its end.
+    #[default]
+    End,
+    /// With this event.
+    Seq(Seq),
+    /// With this message.
+    Message(MessageId),
+}
+
+/// A part of the transcript for people.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MessagesPage {
+    /// The messages, oldest first: fewer than were asked for where there are no more, or where
+    /// they are large.
+    pub messages: Vec<Message>,
+    /// Whether more follow.
+    pub has_more: bool,
+}
+
+/// Where a part of the transcript begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MessagesAfter {
+    /// At its begin.
+    #[default]
+    Start,
+    /// After this event.
+    Seq(Seq),
+    /// After this message.
+    Message(MessageId),
+}
+
+/// What to stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The turn that runs; prompts that wait go on after it.
+    #[default]
+    Running,
+    /// The turn that runs, and the prompts that wait are dropped.
+    All,
+    /// One prompt, whether it runs or waits.
+    Prompt(PromptId),
+}
+
+/// Which cut or waiting turns to take up.
+#[derive(Clone, Debug, Default)]
+pub struct TakeUp {
+    /// Only sessions whose folder is one of these or beneath one.
+    pub roots: Vec<String>,
+    /// The agent that goes on with them.
+    pub agent: AgentSettings,
+    /// At most this many, the newest first.
+    pub limit: usize,
 }
 
 /// A session as a file holds it.

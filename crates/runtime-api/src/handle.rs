@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::Fault;
-use protocol::event::{Answer, RewindScope};
-use protocol::{CheckpointId, Message, Mode, Refusal, RequestId, Seq, SessionId, Timestamp};
+use protocol::event::{Answer, RewindScope, SessionEnd};
+use protocol::{CheckpointId, Mode, Refusal, RequestId, SessionId, Timestamp};
 
 use crate::{
-    AgentSettings, CreateSession, ExportedSession, GoBack, Overflow, Pending, PointInfo, Position,
-    Prompt, PromptAccepted, SessionFilter, SessionInfo, SlashCommand, Spent, Subscription,
-    WentBack,
+    AgentSettings, CreateSession, ExportedSession, ForkPoint, GoBack, Interrupt, MessagesAfter,
+    MessagesPage, ModelListing, Overflow, Pending, PointInfo, Position, Prompt, PromptAccepted,
+    SessionFilter, SessionInfo, SessionUsage, SlashCommand, Spent, Subscription, TakeUp, WentBack,
 };
 
 /// An answer other than yes: an expected no, or our own failure.
@@ -47,39 +47,61 @@ impl Deref for Handle {
 
 /// What a runtime does. Doors hold it as a [`Handle`].
 ///
-/// Every method may answer [`Error::Fault`]; the list of each names the refusals beside it.
+/// Every method may answer [`Error::Fault`], and `shutting_down` once the program stops; the list
+/// of each names the refusals beside them.
 #[async_trait]
 pub trait Runtime: Send + Sync + Debug {
     /// Creates a session and opens it here.
     ///
     /// # Errors
-    /// `invalid` (folder, rule), `invalid_model`, `locked_by_policy`.
+    /// `invalid` (folder, rule), `invalid_model`, `model_not_allowed`, `locked_by_policy`,
+    /// `too_many_sessions`.
     async fn create(&self, session: CreateSession) -> Result<SessionInfo, Error>;
 
     /// Opens a stored session here: takes ownership and mends what a crash left. A turn that was
     /// cut ends with reason `interrupted`, or is carried on where `agent.carries_on` says so.
     ///
     /// # Errors
-    /// `session_not_found`, `owned_elsewhere`.
+    /// `session_not_found`, `owned_elsewhere`, `too_many_sessions`.
     async fn open(&self, session: &SessionId, agent: AgentSettings) -> Result<SessionInfo, Error>;
 
-    /// Lets go of a session that is open here; a running turn is stopped first.
+    /// Lets go of a session that is open here; a running turn is stopped first, what waits for a
+    /// person is decided against, prompts that wait are dropped. Viewers get `session_closed` with
+    /// the reason, then their streams end. It is recorded, except where the program stops while a
+    /// turn does nothing but wait for a person: that turn goes on after the next opening. A closing
+    /// that has begun goes on when its caller does not wait for it.
     ///
     /// # Errors
     /// `session_not_found`.
-    async fn close(&self, session: &SessionId) -> Result<(), Error>;
+    async fn close(&self, session: &SessionId, reason: SessionEnd) -> Result<(), Error>;
+
+    /// Lists the sessions that are open here, newest first. Waits for none of them.
+    ///
+    /// # Errors
+    /// None but faults.
+    async fn opened(&self) -> Result<Vec<SessionInfo>, Error>;
+
+    /// Opens the stored sessions whose turns a crash cut, or that wait for a person, and that no
+    /// living process owns; returns them. One that cannot be opened is passed over.
+    ///
+    /// # Errors
+    /// None but faults.
+    async fn take_up(&self, which: TakeUp) -> Result<Vec<SessionInfo>, Error>;
 
     /// Accepts a prompt: when this returns it is durable. It runs at once or waits its turn.
     ///
     /// # Errors
-    /// `session_not_found`, `queue_full` (a 17th), `too_large`, `invalid` (blank).
+    /// `session_not_found`, `queue_full` (a 17th), `too_large`, `invalid` (blank; a file that is
+    /// missing, outside, or of a kind that no model reads).
     async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error>;
 
-    /// Stops the running turn; true when one ran. Its tree of processes is gone when `done` comes.
+    /// Stops the running turn, the waiting prompts with it, or one prompt; true when a turn was
+    /// told to stop, or the prompt that was named waited. The tree of processes of a turn is gone
+    /// when `done` comes; a prompt that waited gets `prompt_finished` with reason `interrupted`.
     ///
     /// # Errors
     /// `session_not_found`.
-    async fn interrupt(&self, session: &SessionId, clear_queue: bool) -> Result<bool, Error>;
+    async fn interrupt(&self, session: &SessionId, which: Interrupt) -> Result<bool, Error>;
 
     /// Decides an interaction. Where another living process owns the session, the answer is left
     /// for it, and this waits until it was taken, at most ten seconds.
@@ -95,6 +117,12 @@ pub trait Runtime: Send + Sync + Debug {
         answer: Answer,
     ) -> Result<(), Error>;
 
+    /// Tells whether a session could take this mode and model, as policy is now; changes nothing.
+    ///
+    /// # Errors
+    /// `locked_by_policy`, `invalid_model`, `model_not_allowed`.
+    fn check_settings(&self, mode: Option<Mode>, model: Option<&str>) -> Result<(), Error>;
+
     /// Changes the mode.
     ///
     /// # Errors
@@ -104,7 +132,7 @@ pub trait Runtime: Send + Sync + Debug {
     /// Changes the model from the next step on.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid_model`.
+    /// `session_not_found`, `invalid_model`, `model_not_allowed`.
     async fn set_model(&self, session: &SessionId, model: &str) -> Result<(), Error>;
 
     /// Watches a session that is open here.
@@ -118,7 +146,8 @@ pub trait Runtime: Send + Sync + Debug {
         overflow: Overflow,
     ) -> Result<Subscription, Error>;
 
-    /// Returns one session's facts, open or stored.
+    /// Returns one session's facts, open or stored. Of an open one it tells what is durable, and
+    /// waits for no task.
     ///
     /// # Errors
     /// `session_not_found`.
@@ -130,16 +159,22 @@ pub trait Runtime: Send + Sync + Debug {
     /// None but faults.
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionInfo>, Error>;
 
-    /// Returns the transcript for people, from `after` on, at most `limit` messages.
+    /// Watches all sessions that are open here or will be: recorded events that doors may show,
+    /// in order per session, from now on. Whoever reads too slowly loses the oldest and is told.
+    /// It ends when all was shut down.
+    fn watch(&self) -> Subscription;
+
+    /// Returns the transcript for people after a position, at most `limit` messages and 1,000. A
+    /// page of large messages ends earlier; there is at least one on it if one follows.
     ///
     /// # Errors
-    /// `session_not_found`.
+    /// `session_not_found`, `invalid` (no such message).
     async fn messages(
         &self,
         session: &SessionId,
-        after: Seq,
+        after: MessagesAfter,
         limit: usize,
-    ) -> Result<Vec<Message>, Error>;
+    ) -> Result<MessagesPage, Error>;
 
     /// Reads a whole stored session.
     ///
@@ -149,7 +184,8 @@ pub trait Runtime: Send + Sync + Debug {
 
     /// Stores a session that another store exported, under a new id and in the folder that
     /// `info.cwd` names. Its words are taken, its rights are not: the mode is at most the default,
-    /// rules and instructions for the model are left out.
+    /// rules that allow and instructions for the model are left out; rules that deny stay. The
+    /// frames are numbered anew.
     ///
     /// # Errors
     /// `invalid` when the log does not fold.
@@ -198,13 +234,31 @@ pub trait Runtime: Send + Sync + Debug {
     /// None but faults.
     async fn spent(&self, since: Timestamp) -> Result<Vec<Spent>, Error>;
 
-    /// Copies a stored session, up to and with `until` where given, under a new id.
+    /// Returns what the model calls of a session used; a copy counts those that it was copied
+    /// with.
     ///
     /// # Errors
-    /// `session_not_found`, `session_busy`, `invalid` (position).
-    async fn fork(&self, session: &SessionId, until: Option<Seq>) -> Result<SessionInfo, Error>;
+    /// `session_not_found`.
+    async fn usage(&self, session: &SessionId) -> Result<SessionUsage, Error>;
 
-    /// Erases a session; a turn that runs here is stopped first.
+    /// Lists models that sessions may name: the default one, and those that the settings and the
+    /// providers' tables know and policy allows. Others may work as well.
+    fn models(&self) -> Vec<ModelListing>;
+
+    /// Tells whether the store takes writes.
+    ///
+    /// # Errors
+    /// A fault when it does not.
+    async fn check(&self) -> Result<(), Error>;
+
+    /// Copies a stored session up to a point under a new id. The copy is not opened.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_busy`, `invalid` (position, no such message).
+    async fn fork(&self, session: &SessionId, until: ForkPoint) -> Result<SessionInfo, Error>;
+
+    /// Erases a session; a turn that runs here is stopped first. An erasing that has begun goes on
+    /// when its caller does not wait for it.
     ///
     /// # Errors
     /// `session_not_found`, `owned_elsewhere`.

@@ -7,14 +7,19 @@
 
 mod command;
 mod handle;
+mod ring;
+mod shown;
 mod subscription;
 
 pub use command::{
-    AgentSettings, Allowance, Budget, CompactionSettings, CreateSession, ExportedSession, GoBack,
-    Limits, Pending, PointInfo, Prompt, PromptAccepted, PromptPart, SessionFilter, SessionInfo,
-    SlashCommand, Spent, WentBack,
+    AgentSettings, Allowance, Budget, CompactionSettings, CreateSession, ExportedSession,
+    ForkPoint, GoBack, Interrupt, Limits, MessagesAfter, MessagesPage, ModelListing, Pending,
+    PointInfo, Prompt, PromptAccepted, PromptPart, SessionFilter, SessionInfo, SessionUsage,
+    SlashCommand, Spent, TakeUp, WentBack,
 };
 // What lists and exports show, so that doors need not name the second waist.
 pub use driver_api::{Fault, LogRow, SessionState};
 pub use handle::{Error, Handle, Runtime};
-pub use subscription::{Delivery, Overflow, Position, Subscription};
+pub use ring::{Ring, RingReader};
+pub use shown::{Language, Shown};
+pub use subscription::{Delivery, Log, LogPage, Overflow, Position, Start, Subscription};

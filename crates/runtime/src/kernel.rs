@@ -8,6 +8,7 @@
 mod command;
 mod decide;
 mod evolve;
+mod marks;
 mod pending;
 mod repeats;
 mod state;
@@ -17,10 +18,12 @@ mod view;
 pub(crate) use command::{Command, Decided, Ending, ModelAnswer, NewPrompt};
 pub(crate) use decide::{GO_ON, decide, nobody, said, title_of, would_finish};
 pub(crate) use evolve::{FREED_PERCENT_MIN, IMAGE_BYTES, evolve, text_of};
+pub(crate) use marks::{Marks, is_shown};
 pub(crate) use pending::{Owed, pending};
 pub(crate) use repeats::TOLD_AT;
 pub(crate) use state::{BYTES_PER_TOKEN, CallStage, Point, SNAPSHOT_VERSION, State, Turn, id_hash};
 pub(crate) use transcript::{BLOCKED, OUTCOME_UNKNOWN, TOO_LONG, Transcript, is_withdrawn};
+pub(crate) use view::View;
 
 #[cfg(test)]
 mod tests;

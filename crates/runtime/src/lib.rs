@@ -8,4 +8,4 @@
 mod engine;
 mod kernel;
 
-pub use engine::Options;
+pub use engine::{Options, Policies};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use driver_api::{
     Appended, Fault, LETTER_BYTES_MAX, LETTER_ID_BYTES_MAX, Lease, Letter, ListFilter, LogRow,
-    NewSession, SessionHead, SessionRow, Snapshot, Store, StoreError,
+    NewSession, Owner, SessionHead, SessionRow, Snapshot, Store, StoreError,
 };
 use protocol::{EventKind, Seq, SessionId, Timestamp};
 use sqlx::Connection;
@@ -180,6 +180,10 @@ fn inline_row(row: LogRow) -> StoredRow {
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn is_mine(&self, owner: &Owner) -> bool {
+        owner == self.shared.ownership.me()
+    }
+
     async fn create(&self, mut session: NewSession) -> Result<Lease, StoreError> {
         let id = session.id.clone();
         let rows = self.prepare(std::mem::take(&mut session.rows)).await?;
@@ -274,6 +278,10 @@ impl Store for SqliteStore {
 
     async fn remove(&self, lease: &Lease) -> Result<(), StoreError> {
         self.ask(Work::Remove(lease.clone())).await.map(|_| ())
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.ask(Work::Probe(SessionId::new(""))).await.map(|_| ())
     }
 
     async fn close(&self) -> Result<(), StoreError> {

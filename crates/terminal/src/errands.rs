@@ -9,7 +9,7 @@ use std::pin::Pin;
 
 use protocol::event::Answer;
 use protocol::{RequestId, SessionId};
-use runtime_api::{Error, Handle, Prompt};
+use runtime_api::{Error, Handle, Interrupt, Prompt};
 
 /// How many calls may be on their way before no further input is read.
 pub(crate) const ERRANDS_MAX: usize = 16;
@@ -59,10 +59,10 @@ impl Errands {
         }));
     }
 
-    pub(crate) fn interrupt(&mut self, handle: &Handle, session: &SessionId, clear_queue: bool) {
+    pub(crate) fn interrupt(&mut self, handle: &Handle, session: &SessionId, which: Interrupt) {
         let (handle, session) = (handle.clone(), session.clone());
         self.0.push_back(Box::pin(async move {
-            Report::Interrupt(handle.interrupt(&session, clear_queue).await.map(|_| ()))
+            Report::Interrupt(handle.interrupt(&session, which).await.map(|_| ()))
         }));
     }
 

@@ -107,6 +107,7 @@ fn of_refusal(code: RefusalCode) -> Exit {
         | RefusalCode::OwnedElsewhere
         | RefusalCode::RequestResolved
         | RefusalCode::QueueFull
+        | RefusalCode::TooManySessions
         | RefusalCode::ShuttingDown => Exit::Failed,
     }
 }

@@ -213,6 +213,25 @@ impl Input {
         Ok(Reading { begun, whole })
     }
 
+    /// Waits beside everything else for the end of a plain input, and throws away what comes.
+    ///
+    /// # Errors
+    /// When no thread can be started for it.
+    pub fn ended(&mut self) -> io::Result<oneshot::Receiver<()>> {
+        let source = std::mem::replace(&mut self.source, Source::Taken);
+        let mut reader: Box<dyn BufRead + Send> = match source {
+            Source::Plain(reader) => reader,
+            Source::Editor(..) | Source::Taken => Box::new(io::empty()),
+        };
+        let (send, ended) = oneshot::channel();
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            // A failure is an end as well.
+            drop(io::copy(&mut reader, &mut io::sink()));
+            let _ = send.send(());
+        })?;
+        Ok(ended)
+    }
+
     /// Reads all of a plain input, at most [`TEXT_BYTES_MAX`].
     pub async fn read_all(&mut self) -> io::Result<String> {
         self.reading()?.whole().await

@@ -11,7 +11,7 @@ use crate::card::Request;
 use crate::{Ask, Console, Heard, Input, StreamFacts};
 use protocol::event::{Answer, Notice, NoticeLevel, TurnResult};
 use protocol::{Event, EventBody, EventKind, FrameId, RequestId, Timestamp};
-use runtime_api::{Delivery, Handle, Prompt, SessionInfo, Subscription};
+use runtime_api::{Delivery, Handle, Interrupt, Prompt, SessionInfo, Subscription};
 use tokio::time::Instant;
 
 use self::asking::Asking;
@@ -285,7 +285,7 @@ impl Watch {
         self.has_ended_input = true;
         self.deadline = Some(Instant::now() + STOP_WAIT);
         self.form.stopping(&mut desk.console);
-        self.errands.interrupt(&self.handle, &self.info.id, true);
+        self.errands.interrupt(&self.handle, &self.info.id, Interrupt::All);
     }
 
     fn reported(&mut self, report: Report, desk: &mut Desk) -> Result<(), Failure> {
@@ -423,7 +423,7 @@ impl Watch {
                 self.errands.answer(&self.handle, &self.info.id, request, answer);
             }
             Ok(Order::Interrupt) => {
-                self.errands.interrupt(&self.handle, &self.info.id, false);
+                self.errands.interrupt(&self.handle, &self.info.id, Interrupt::Running);
             }
             Err(problem) => self.notice("invalid_input", &problem, desk),
         }

@@ -7,17 +7,21 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use protocol::event::{Answer, ModeChanged, ModelChanged, RewindScope, SessionStart};
+use protocol::event::{Answer, ModeChanged, ModelChanged, RewindScope, SessionEnd, SessionStart};
 use protocol::{
     CheckpointId, Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode,
     RequestId, Seq, SessionId, Timestamp, Usage,
 };
 use runtime_api::{
-    AgentSettings, CreateSession, Delivery, Error, ExportedSession, GoBack, LogRow, Overflow,
-    Pending, PointInfo, Position, Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo,
-    SlashCommand, Spent, Subscription, WentBack,
+    AgentSettings, CreateSession, Delivery, Error, ExportedSession, ForkPoint, GoBack, Interrupt,
+    LogRow, MessagesAfter, MessagesPage, ModelListing, Overflow, Pending, PointInfo, Position,
+    Prompt, PromptAccepted, Runtime, SessionFilter, SessionInfo, SessionUsage, Shown, SlashCommand,
+    Spent, Subscription, TakeUp, WentBack,
 };
 use tokio::sync::mpsc;
+
+/// How many messages one answer holds, as in the runtime.
+const MESSAGES_MAX: usize = 1_000;
 
 /// How many events a subscriber may leave unread. Tests play far fewer.
 const QUEUE: usize = 4096;
@@ -32,11 +36,13 @@ pub enum Call {
     /// `open`.
     Open(SessionId, AgentSettings),
     /// `close`.
-    Close(SessionId),
+    Close(SessionId, SessionEnd),
+    /// `take_up`.
+    TakeUp(TakeUp),
     /// `prompt`.
     Prompt(SessionId, Prompt),
     /// `interrupt`, with whether the queue is cleared.
-    Interrupt(SessionId, bool),
+    Interrupt(SessionId, Interrupt),
     /// `answer`.
     Answer(RequestId, Answer),
     /// `set_mode`.
@@ -48,7 +54,7 @@ pub enum Call {
     /// `import`.
     Import(ExportedSession),
     /// `fork`.
-    Fork(SessionId, Option<Seq>),
+    Fork(SessionId, ForkPoint),
     /// `undo`.
     Undo(SessionId, GoBack),
     /// `rewind`.
@@ -94,6 +100,9 @@ struct State {
     went_back: WentBack,
     commands: Vec<SlashCommand>,
     spent: Vec<Spent>,
+    usage: SessionUsage,
+    models: Vec<ModelListing>,
+    watchers: Vec<mpsc::Sender<Delivery>>,
     subscribers: Vec<(SessionId, mpsc::Sender<Delivery>)>,
     refusals: VecDeque<(&'static str, Refusal)>,
     seq: u64,
@@ -176,6 +185,20 @@ impl FakeRuntime {
         self
     }
 
+    /// Sets what the model calls of every session used.
+    #[must_use]
+    pub fn usage(self, usage: SessionUsage) -> Self {
+        self.state().usage = usage;
+        self
+    }
+
+    /// Sets the models.
+    #[must_use]
+    pub fn models(self, models: Vec<ModelListing>) -> Self {
+        self.state().models = models;
+        self
+    }
+
     /// Makes the next call of this method fail.
     #[must_use]
     pub fn refuse(self, method: &'static str, code: RefusalCode, message: &str) -> Self {
@@ -211,6 +234,10 @@ pub fn session_info(id: &str, cwd: &str) -> SessionInfo {
         owner_pid: None,
         context_tokens: 0,
         context_window: None,
+        is_open: true,
+        queued: 0,
+        pending: 0,
+        last_frame: FrameId(0),
     }
 }
 
@@ -261,7 +288,10 @@ impl State {
             ts: START.plus_ms(i64::try_from(frame).unwrap_or(0)),
         };
         self.log.push(event.clone());
-        let event = std::sync::Arc::new(event);
+        let event = std::sync::Arc::new(Shown::new(event));
+        if recorded {
+            self.watchers.retain(|queue| queue.try_send(Delivery::Event(event.clone())).is_ok());
+        }
         self.subscribers.retain(|(watched, queue)| {
             watched != session || queue.try_send(Delivery::Event(event.clone())).is_ok()
         });
@@ -300,8 +330,7 @@ impl Runtime for FakeRuntime {
             model: info.model.clone(),
             mode: info.mode,
             tools: vec!["read_file".to_owned(), "run_shell".to_owned()],
-            title: None,
-            parent: None,
+            ..SessionStart::default()
         };
         state.send(&info.id, start.into());
         state.sessions.push(info.clone());
@@ -311,11 +340,27 @@ impl Runtime for FakeRuntime {
     async fn open(&self, session: &SessionId, agent: AgentSettings) -> Result<SessionInfo, Error> {
         let mut state = self.state();
         state.enter("open", Some(Call::Open(session.clone(), agent)))?;
+        state.find_mut(session)?.is_open = true;
         state.find(session)
     }
 
-    async fn close(&self, session: &SessionId) -> Result<(), Error> {
-        self.state().enter("close", Some(Call::Close(session.clone())))
+    async fn close(&self, session: &SessionId, reason: SessionEnd) -> Result<(), Error> {
+        let mut state = self.state();
+        state.enter("close", Some(Call::Close(session.clone(), reason)))?;
+        state.find_mut(session)?.is_open = false;
+        Ok(())
+    }
+
+    async fn opened(&self) -> Result<Vec<SessionInfo>, Error> {
+        let mut state = self.state();
+        state.enter("opened", None)?;
+        Ok(state.sessions.iter().rev().filter(|info| info.is_open).cloned().collect())
+    }
+
+    async fn take_up(&self, which: TakeUp) -> Result<Vec<SessionInfo>, Error> {
+        let mut state = self.state();
+        state.enter("take_up", Some(Call::TakeUp(which)))?;
+        Ok(Vec::new())
     }
 
     async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error> {
@@ -330,9 +375,9 @@ impl Runtime for FakeRuntime {
         Ok(PromptAccepted { prompt_id, position: 0 })
     }
 
-    async fn interrupt(&self, session: &SessionId, clear_queue: bool) -> Result<bool, Error> {
+    async fn interrupt(&self, session: &SessionId, which: Interrupt) -> Result<bool, Error> {
         let mut state = self.state();
-        state.enter("interrupt", Some(Call::Interrupt(session.clone(), clear_queue)))?;
+        state.enter("interrupt", Some(Call::Interrupt(session.clone(), which)))?;
         let until = |play: &Play| matches!(play, Play::UntilInterrupt);
         let Some(place) = state.playing.iter().position(until) else { return Ok(false) };
         state.playing.drain(..=place);
@@ -359,6 +404,10 @@ impl Runtime for FakeRuntime {
         }
         let text = format!("no open request {request}");
         Err(Refusal::new(RefusalCode::RequestNotFound, text).into())
+    }
+
+    fn check_settings(&self, _: Option<Mode>, _: Option<&str>) -> Result<(), Error> {
+        self.state().enter("check_settings", None)
     }
 
     async fn set_mode(&self, session: &SessionId, mode: Mode) -> Result<(), Error> {
@@ -400,7 +449,7 @@ impl Runtime for FakeRuntime {
         };
         let own = |event: &&Event| event.session_id == *session;
         for event in state.log.iter().filter(own).filter(old) {
-            drop(sender.try_send(Delivery::Event(std::sync::Arc::new(event.clone()))));
+            drop(sender.try_send(Delivery::Event(std::sync::Arc::new(event.clone().into()))));
         }
         state.subscribers.push((session.clone(), sender));
         Ok(Subscription::queue(VecDeque::new(), receiver))
@@ -418,20 +467,42 @@ impl Runtime for FakeRuntime {
         let limit = if filter.limit == 0 { 100 } else { filter.limit };
         let wanted =
             |info: &&SessionInfo| filter.cwd.as_ref().is_none_or(|folder| *folder == info.cwd);
-        Ok(state.sessions.iter().rev().filter(wanted).take(limit).cloned().collect())
+        let from = filter.before.and_then(|(_, last)| {
+            state.sessions.iter().rev().position(|info| info.id == last).map(|place| place + 1)
+        });
+        let listed = state.sessions.iter().rev().skip(from.unwrap_or(0)).filter(wanted);
+        Ok(listed.take(limit).cloned().collect())
+    }
+
+    fn watch(&self) -> Subscription {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        self.state().watchers.push(sender);
+        Subscription::queue(VecDeque::new(), receiver)
     }
 
     async fn messages(
         &self,
         session: &SessionId,
-        after: Seq,
+        after: MessagesAfter,
         limit: usize,
-    ) -> Result<Vec<Message>, Error> {
+    ) -> Result<MessagesPage, Error> {
         let mut state = self.state();
         state.enter("messages", None)?;
         state.find(session)?;
-        let skip = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Ok(state.messages.iter().skip(skip).take(limit).cloned().collect())
+        let skip = match after {
+            MessagesAfter::Start => 0,
+            MessagesAfter::Seq(seq) => usize::try_from(seq.0).unwrap_or(usize::MAX),
+            MessagesAfter::Message(id) => {
+                let place = state.messages.iter().position(|message| message.id == id);
+                place.map(|index| index + 1).ok_or_else(|| {
+                    Refusal::new(RefusalCode::Invalid, format!("after: no message {id}"))
+                })?
+            }
+        };
+        let limit = limit.clamp(1, MESSAGES_MAX);
+        let messages: Vec<_> = state.messages.iter().skip(skip).take(limit).cloned().collect();
+        let has_more = skip + messages.len() < state.messages.len();
+        Ok(MessagesPage { messages, has_more })
     }
 
     async fn export(&self, session: &SessionId) -> Result<ExportedSession, Error> {
@@ -446,10 +517,28 @@ impl Runtime for FakeRuntime {
         Ok(SessionInfo { id: SessionId::new("imported"), ..session.info })
     }
 
-    async fn fork(&self, session: &SessionId, until: Option<Seq>) -> Result<SessionInfo, Error> {
+    async fn usage(&self, session: &SessionId) -> Result<SessionUsage, Error> {
+        let mut state = self.state();
+        state.enter("usage", None)?;
+        state.find(session)?;
+        Ok(state.usage.clone())
+    }
+
+    fn models(&self) -> Vec<ModelListing> {
+        self.state().models.clone()
+    }
+
+    async fn check(&self) -> Result<(), Error> {
+        self.state().enter("check", None)
+    }
+
+    async fn fork(&self, session: &SessionId, until: ForkPoint) -> Result<SessionInfo, Error> {
         let mut state = self.state();
         state.enter("fork", Some(Call::Fork(session.clone(), until)))?;
-        Ok(SessionInfo { id: SessionId::new("forked"), ..state.find(session)? })
+        let copy =
+            SessionInfo { id: SessionId::new("forked"), is_open: false, ..state.find(session)? };
+        state.sessions.push(copy.clone());
+        Ok(copy)
     }
 
     async fn pending(&self, session: Option<&SessionId>) -> Result<Vec<Pending>, Error> {
@@ -511,5 +600,6 @@ impl Runtime for FakeRuntime {
         let mut state = self.state();
         state.calls.push(Call::Shutdown);
         state.subscribers.clear();
+        state.watchers.clear();
     }
 }

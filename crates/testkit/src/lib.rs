@@ -1,4 +1,5 @@
-//! Tools for tests: a scripted model server, a memory store, contract suites, a virtual clock.
+//! Tools for tests: a scripted model server, a proxy that breaks connections, a memory store,
+//! contract suites, a virtual clock.
 //!
 //! **What**: what the tests of several crates share.
 //! **Knows** `protocol`, `driver-api`, `runtime-api`.
@@ -9,5 +10,6 @@ pub mod clock;
 pub mod fake_handle;
 pub mod memory_store;
 pub mod model_server;
+pub mod net;
 pub mod store_suite;
 pub mod workspace_suite;

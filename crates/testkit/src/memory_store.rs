@@ -10,14 +10,14 @@
 
 mod session;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use driver_api::{
     Appended, Fault, Lease, Letter, ListFilter, LogRow, NewSession, Owner, SessionHead, SessionRow,
-    Snapshot, Store, StoreError,
+    SessionState, Snapshot, Store, StoreError,
 };
 use protocol::{EventKind, Seq, SessionId, Timestamp};
 use tokio::sync::watch;
@@ -59,6 +59,8 @@ struct State {
     hook: Option<Hook>,
     /// The first row of a session that cannot be read just now.
     unreadable: BTreeMap<SessionId, Seq>,
+    /// Sessions that nothing can be appended to just now.
+    full: BTreeSet<SessionId>,
 }
 
 /// How a process fares.
@@ -154,6 +156,15 @@ impl MemoryDisk {
         match from {
             Some(from) => state.unreadable.insert(session.clone(), from),
             None => state.unreadable.remove(session),
+        };
+    }
+
+    /// Makes appends to a session fail, as a full disk does, or work again.
+    pub fn fail_appends(&self, session: &SessionId, is_full: bool) {
+        let mut state = self.lock();
+        match is_full {
+            true => state.full.insert(session.clone()),
+            false => state.full.remove(session),
         };
     }
 
@@ -255,6 +266,10 @@ fn owner(pid: u32) -> Owner {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn is_mine(&self, other: &Owner) -> bool {
+        *other == owner(self.pid)
+    }
+
     async fn create(&self, new: NewSession) -> Result<Lease, StoreError> {
         self.step(|state, pid| {
             if state.sessions.contains_key(&new.id) {
@@ -327,6 +342,10 @@ impl Store for MemoryStore {
                 if crash == Some(Crash::Lost) {
                     state.end(pid, Life::Dead);
                     return Ok(None);
+                }
+                if state.full.contains(&lease.session) {
+                    let what = format!("append to {}: no space is left", lease.session);
+                    return Err(Fault::new(what).into());
                 }
                 let append = |session: &mut Session| {
                     session.push(&lease.session, rows)?;
@@ -401,9 +420,15 @@ impl Store for MemoryStore {
     async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError> {
         self.step(|state, _| {
             let limit = if filter.limit == 0 { LIST_LEN } else { filter.limit.min(LIST_LEN_MAX) };
+            // All of the instant of a session that is gone count as listed.
+            let last = filter
+                .before
+                .as_ref()
+                .map(|(at, id)| (*at, state.sessions.get(id).map_or(0, |session| session.number)));
             let is_wanted = |session: &Session| {
                 filter.cwd.as_ref().is_none_or(|cwd| *cwd == session.cwd)
-                    && filter.before.is_none_or(|before| session.updated_at < before)
+                    && last.is_none_or(|last| (session.updated_at, session.number) < last)
+                    && (!filter.is_busy || session.head.state != SessionState::Idle)
             };
             let mut found: Vec<_> =
                 state.sessions.iter().filter(|(_, session)| is_wanted(session)).collect();
@@ -466,6 +491,10 @@ impl Store for MemoryStore {
             Ok(())
         })
         .await
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.step(|_, _| Ok(())).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

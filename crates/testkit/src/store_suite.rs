@@ -69,6 +69,9 @@ macro_rules! store_suite {
             an_unknown_session_is_not_found
             lists_are_newest_first
             lists_keep_to_filter_and_limit
+            lists_of_the_busy_leave_the_idle_out
+            pages_of_a_list_leave_nobody_out
+            a_probe_changes_nothing
             appends_are_dense_and_readable
             a_gap_is_refused_whole
             an_empty_append_changes_nothing

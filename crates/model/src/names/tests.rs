@@ -97,3 +97,29 @@ fn nothing_secret_is_printed() {
     let printed = format!("{models:?} {:?}", models.resolve("x/m").unwrap());
     assert!(!printed.contains("secret"), "{printed}");
 }
+
+#[test]
+fn lists_hold_what_can_be_asked() {
+    let ids = |providers: Vec<Provider>| -> Vec<String> {
+        let models = build(Options { providers, scenario: None }).unwrap();
+        for info in models.list() {
+            assert_eq!(models.resolve(&info.id).unwrap().info(), &info);
+        }
+        models.list().into_iter().map(|info| info.id).collect()
+    };
+    assert_eq!(ids(vec![]), ["demo"]);
+    let named = ids(vec![
+        provider("anthropic", Wire::Anthropic, "https://api.anthropic.com"),
+        provider("gemini", Wire::Gemini, "https://generativelanguage.googleapis.com"),
+        // What a reseller offers, and under which names, nobody here knows.
+        provider("openrouter", Wire::OpenaiChat, "https://openrouter.ai/api/v1"),
+    ]);
+    assert!(named.contains(&"anthropic/claude-sonnet-4-6".to_owned()), "{named:?}");
+    assert!(named.contains(&"gemini/gemini-2.5-pro".to_owned()), "{named:?}");
+    assert!(!named.iter().any(|id| id.starts_with("open")), "{named:?}");
+    let without = Provider {
+        key: None,
+        ..provider("openai", Wire::OpenaiResponses, "https://api.openai.com/v1")
+    };
+    assert_eq!(ids(vec![without]), ["demo"], "without a key nobody answers");
+}

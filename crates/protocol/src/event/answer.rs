@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::Mode;
 
-/// The longest feedback or free answer, in bytes.
-pub const WORDS_BYTES_MAX: usize = 10_000;
+/// The longest feedback or free answer, in characters: some pages, and a model reads them all.
+pub const WORDS_CHARS_MAX: usize = 10_000;
 
 /// How long a rule that was allowed for good is kept.
 #[derive(
@@ -157,7 +157,7 @@ fn permission(word: &str, mut fields: Map<String, Value>) -> Result<Answer, Stri
         }
         "deny" => {
             only(&fields, &["feedback"], "")?;
-            Ok(Answer::Deny { feedback: words(&mut fields, "feedback")? })
+            Ok(Answer::Deny { feedback: words(&mut fields, "feedback", "")? })
         }
         other => Err(format!(
             "answer: '{other}' is unknown; expected allow_once, allow_always, deny or an object"
@@ -168,7 +168,7 @@ fn permission(word: &str, mut fields: Map<String, Value>) -> Result<Answer, Stri
 fn detailed(mut inner: Map<String, Value>) -> Result<Answer, String> {
     if inner.contains_key("answers") || inner.contains_key("other") {
         only(&inner, &["answers", "other"], "answer.")?;
-        let other = words(&mut inner, "other")?;
+        let other = words(&mut inner, "other", "answer.")?;
         let answers = match inner.remove("answers") {
             None => Vec::new(),
             Some(list) => serde_json::from_value(list)
@@ -183,12 +183,13 @@ fn detailed(mut inner: Map<String, Value>) -> Result<Answer, String> {
         }
         (None, Some(Value::Bool(true))) => {
             only(&inner, &["mode"], "answer.")?;
-            let mode = text(&mut inner, "mode")?.map(|mode| mode.parse()).transpose();
+            let mode = text(&mut inner, "mode").map_err(|what| format!("answer.{what}"))?;
+            let mode = mode.map(|mode| mode.parse()).transpose();
             Ok(Answer::Approved { mode: mode.map_err(|error| format!("answer.mode: {error}"))? })
         }
         (None, Some(Value::Bool(false))) => {
             only(&inner, &["feedback"], "answer.")?;
-            Ok(Answer::Rejected { feedback: words(&mut inner, "feedback")? })
+            Ok(Answer::Rejected { feedback: words(&mut inner, "feedback", "answer.")? })
         }
         _ => Err("answer: expected answers, dismissed: true or approved: true/false".to_owned()),
     }
@@ -209,15 +210,18 @@ fn text(fields: &mut Map<String, Value>, key: &str) -> Result<Option<String>, St
     }
 }
 
-fn words(fields: &mut Map<String, Value>, key: &str) -> Result<Option<String>, String> {
-    let text = text(fields, key)?;
-    match &text {
-        Some(words) if words.len() > WORDS_BYTES_MAX => {
-            let length = words.len();
-            Err(format!("{key}: has {length} bytes, more than {WORDS_BYTES_MAX}"))
-        }
-        _ => Ok(text),
+fn words(
+    fields: &mut Map<String, Value>,
+    key: &str,
+    place: &str,
+) -> Result<Option<String>, String> {
+    let text = text(fields, key).map_err(|what| format!("{place}{what}"))?;
+    let length = text.as_ref().map_or(0, |words| words.chars().count());
+    if length > WORDS_CHARS_MAX {
+        let right = format!("expected at most {WORDS_CHARS_MAX}");
+        return Err(format!("{place}{key}: has {length} characters, {right}"));
     }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -257,14 +261,18 @@ mod tests {
             (r#"{"answer": "allow_always", "rule": 1}"#, "rule: expected a text"),
             (r#"{"answer": {"approved": true, "mode": "wild"}}"#, "answer.mode: unknown mode"),
             (r#"{"answer": {"answers": "a"}}"#, "answer.answers: expected a list"),
+            (r#"{"answer": {"answers": [], "other": 1}}"#, "answer.other: expected a text"),
+            (r#"{"answer": {"approved": true, "mode": 1}}"#, "answer.mode: expected a text"),
             (r#"{"answer": {"dismissed": false}}"#, "answer: expected answers"),
             (r#"{"answer": {"dismissed": true, "x": 1}}"#, "answer.x: does not belong"),
         ] {
             let error = serde_json::from_str::<Answer>(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
-        let long = json!({"answer": "deny", "feedback": "x".repeat(WORDS_BYTES_MAX + 1)});
-        let error = serde_json::from_value::<Answer>(long).unwrap_err().to_string();
-        assert!(error.contains("feedback: has 10001 bytes"), "{error}");
+        // A letter counts as one, however many bytes it has.
+        let deny = |words: usize| json!({"answer": "deny", "feedback": "ä".repeat(words)});
+        assert!(serde_json::from_value::<Answer>(deny(WORDS_CHARS_MAX)).is_ok());
+        let error = serde_json::from_value::<Answer>(deny(WORDS_CHARS_MAX + 1)).unwrap_err();
+        assert!(error.to_string().starts_with("feedback: has 10001 characters"), "{error}");
     }
 }

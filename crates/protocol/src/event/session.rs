@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Mode, SessionId};
 
 /// The session opens. First event of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStart {
     /// The working folder, with symbolic links resolved.
@@ -23,6 +23,15 @@ pub struct SessionStart {
     /// The session that this one was forked or imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
+    /// Rules of the session that allow calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Rules of the session that deny calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// The session's own text after the system prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub append_system_prompt: Option<String>,
 }
 
 /// What the model is told before the transcript. Recorded once, so that the prefix of every

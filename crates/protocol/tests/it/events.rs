@@ -69,6 +69,7 @@ fn sample(kind: EventKind) -> EventBody {
             tools: vec!["read_file".into(), "run_shell".into()],
             title: Some("Fix the test".into()),
             parent: Some(SessionId::new("06f0000000000000000000000s")),
+            ..SessionStart::default()
         }
         .into(),
         EventKind::ContextSet => ContextSet { system: "You are …".into() }.into(),

@@ -2,12 +2,15 @@
 
 use driver_api::{Fault, LogRow};
 use protocol::event::{Notice, NoticeLevel};
-use protocol::{EventBody, Mode};
+use protocol::{EventBody, FrameId, Life, Mode};
 use runtime_api::Error;
 
+use super::rules::check_each;
+use crate::kernel::is_shown;
+
 /// Takes out of an imported log what would act here: its folder becomes `cwd`, its mode at most
-/// `mode_max`, its rules and its instructions for the model go. The numbering stays dense, so that
-/// positions in the file are positions in the copy.
+/// `mode_max`, its rules that allow and its instructions for the model go; its rules that deny
+/// stay. The numbering stays dense, so that positions in the file are positions in the copy.
 pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(), Error> {
     for row in rows {
         // What cannot be decoded is refused when the log is folded.
@@ -16,6 +19,10 @@ pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(
             EventBody::SessionStart(mut start) => {
                 cwd.clone_into(&mut start.cwd);
                 start.mode = start.mode.min(mode_max);
+                start.allow.clear();
+                start.append_system_prompt = None;
+                // What forbids is kept, and must be understood: left out it would allow.
+                check_each("log: deny", &start.deny)?;
                 start.into()
             }
             EventBody::ModeChanged(mut changed) => {
@@ -39,4 +46,20 @@ pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(
             disarmed.encode().map_err(|error| Fault::with("encode an imported event", error))?;
     }
     Ok(())
+}
+
+/// Numbers the frames of a copied log anew: those of the log it comes from count what was shown
+/// there, or may be anything.
+pub(crate) fn number_frames(rows: &mut [LogRow]) {
+    let mut next = FrameId::first_of(Life(1));
+    for row in rows {
+        row.frame = match is_shown(row.kind) {
+            true => next,
+            // What no door shows has the frame of what was shown before it.
+            false => FrameId(next.0 - 1),
+        };
+        if is_shown(row.kind) {
+            next = next.next();
+        }
+    }
 }

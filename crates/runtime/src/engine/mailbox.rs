@@ -3,10 +3,13 @@
 use protocol::event::{Answer, RewindScope, SessionEnd};
 use protocol::{CheckpointId, Mode, RequestId};
 use runtime_api::{
-    AgentSettings, Error, GoBack, Overflow, Position, Prompt, PromptAccepted, SessionInfo,
-    Subscription, WentBack,
+    AgentSettings, Error, GoBack, Interrupt, Overflow, Position, Prompt, PromptAccepted,
+    SessionInfo, SessionUsage, Subscription, WentBack,
 };
 use tokio::sync::oneshot;
+
+use super::attachments::Files;
+use super::stored::LogView;
 
 /// How many messages may wait for a session.
 pub(crate) const MAILBOX: usize = 64;
@@ -18,10 +21,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 #[derive(Debug)]
 pub(crate) enum Message {
     Prompt(Prompt, Reply<PromptAccepted>),
-    Interrupt {
-        clear_queue: bool,
-        reply: Reply<bool>,
-    },
+    Interrupt(Interrupt, Reply<bool>),
     Answer(RequestId, Answer, Reply<()>),
     Undo(GoBack, Reply<WentBack>),
     Rewind(CheckpointId, RewindScope, GoBack, Reply<WentBack>),
@@ -30,6 +30,10 @@ pub(crate) enum Message {
     /// The session is opened again with other flags.
     Configure(Box<AgentSettings>, Reply<SessionInfo>),
     Subscribe(Position, Overflow, Reply<Subscription>),
-    Info(Reply<SessionInfo>),
+    /// What of the log people see.
+    View(Reply<LogView>),
+    Usage(Reply<SessionUsage>),
+    /// What prompts may attach.
+    Files(Reply<Files>),
     Close(SessionEnd, Reply<()>),
 }

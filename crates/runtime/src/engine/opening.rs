@@ -9,6 +9,7 @@ use protocol::{EventBody, FrameId, Life, Seq, SessionId};
 use runtime_api::{AgentSettings, Error};
 
 use super::options::Services;
+use super::rules::session_policy;
 use super::session::{Parts, Session};
 use super::stored::{refused, rows};
 use super::viewers::Viewers;
@@ -32,7 +33,10 @@ pub(crate) enum Why {
 struct Folded {
     state: State,
     snapshot_at: Seq,
+    /// The next frame for a process that knows the log alone.
     frame: FrameId,
+    /// The frame of the last event.
+    last_recorded: FrameId,
     is_damaged: bool,
 }
 
@@ -49,7 +53,9 @@ pub(crate) async fn open(
     match open_owned(services, &lease, agent, viewers, why).await {
         Ok(session) => Ok(session),
         Err(error) => {
-            store.release(&lease).await.map_err(refused)?;
+            if let Err(error) = store.release(&lease).await {
+                tracing::warn!(session = %id, %error, "release a session that was not opened");
+            }
             Err(error)
         }
     }
@@ -68,8 +74,8 @@ async fn open_owned(
     let mut roots = agent.roots.clone();
     roots.retain(|root| *root != row.cwd);
     let workspace = services.options.workspaces.open(&row.cwd, &roots).await.map_err(unfit)?;
-    let base = &services.options.policy;
-    let policy = super::session::session_policy(base, &agent, &folded.state.rules)?;
+    let above = services.options.policies.current();
+    let policy = session_policy(&above, &agent, &folded.state)?;
     let mut session = Session::new(Parts {
         services: Arc::clone(services),
         id: lease.session.clone(),
@@ -77,12 +83,18 @@ async fn open_owned(
         lease: lease.clone(),
         workspace,
         agent,
+        above,
         policy,
         viewers,
     });
     session.created_at = row.created_at;
     session.snapshot_at = folded.snapshot_at;
-    session.frame = folded.frame;
+    session.frame = match why {
+        Why::Asked => folded.frame,
+        // In this process it is known which frames were handed out.
+        Why::Broken | Why::Woken => folded.last_recorded.max(session.viewers.last_frame()).next(),
+    };
+    session.viewers.found(session.last_frame(), &session.state.marks);
     session.outbox.knows(row.head);
     if folded.is_damaged {
         let last = session.state.seq.0;
@@ -163,15 +175,18 @@ async fn fold_tail(store: &dyn Store, lease: &Lease, last: Seq) -> Result<Folded
     if is_damaged {
         store.truncate(lease, state.seq).await?;
     }
-    // A clean close is the last event of a life; after anything else deltas may have been sent
-    // that no log tells of.
-    let life = Life(u32::try_from(frame.0 >> 32).unwrap_or(u32::MAX).saturating_add(1));
-    let next = match state.is_closed {
-        true => frame.next(),
-        false if state.seq == Seq(0) => FrameId::first_of(Life(1)),
-        false => FrameId::first_of(Life(life.0.saturating_add(1))),
-    };
-    Ok(Folded { state, snapshot_at, frame: next, is_damaged })
+    let next = if state.is_closed { frame.next() } else { FrameId::first_of(life(frame, lease)) };
+    Ok(Folded { state, snapshot_at, frame: next, last_recorded: frame, is_damaged })
+}
+
+/// Returns the life that begins after an unclean end. A clean close is the last event of a life;
+/// after anything else frames may have been handed out that no log tells of, in this process or
+/// in one that recorded nothing. The lease's number is durable and grows with every claim, so that
+/// none of theirs is handed out again.
+fn life(last: FrameId, lease: &Lease) -> Life {
+    let recorded = u32::try_from(last.0 >> 32).unwrap_or(u32::MAX).saturating_add(1);
+    let claimed = u32::try_from(lease.generation).unwrap_or(u32::MAX);
+    Life(recorded.saturating_add(1).max(claimed))
 }
 
 /// Folds a log as far as it can be read, for a look: nothing is mended.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use driver_api::{
-    Checkpoints, Checks, Clock, Hooks, Ids, Models, RuleBook, Store, Tool, Workspaces,
+    Checkpoints, Checks, Clock, Hooks, Ids, Models, Observer, RuleBook, Store, Tool, ToolSpec,
+    Workspaces,
 };
-use policy::Policy;
 use protocol::{Mode, encode_id};
 use runtime_api::Handle;
 
@@ -15,6 +15,8 @@ use super::calls::PathLocks;
 use super::day::Day;
 use super::gate::Schema;
 use super::hub::Hub;
+use super::policies::Policies;
+use super::viewers::Watchers;
 
 /// How long a session may be idle and unwatched before its state is dropped, in milliseconds.
 const IDLE_MS: u64 = 60_000;
@@ -31,7 +33,7 @@ pub struct Options {
     /// Where tools act.
     pub workspaces: Arc<dyn Workspaces>,
     /// The layers above the session.
-    pub policy: Policy,
+    pub policies: Policies,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Ids and randomness.
@@ -52,6 +54,10 @@ pub struct Options {
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// Where rules are kept beyond a session; without, none are.
     pub rule_book: Option<Arc<dyn RuleBook>>,
+    /// Who is told of everything that happens.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// How many sessions may be open at once; unlimited where absent.
+    pub sessions_max: Option<usize>,
     /// How long a session may be idle and unwatched before its state is dropped, in milliseconds;
     /// 60,000 where absent.
     pub idle_ms: Option<u64>,
@@ -68,16 +74,22 @@ impl Options {
 #[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) options: Options,
+    /// What models are told of the tools: large, and the same for all sessions.
+    pub(crate) specs: Arc<[ToolSpec]>,
     pub(crate) path_locks: PathLocks,
     /// What all sessions spend together.
     pub(crate) day: Day,
+    /// Those who watch all sessions.
+    pub(crate) watchers: Watchers,
     schemas: Mutex<HashMap<String, Arc<Schema>>>,
 }
 
 impl Services {
     fn new(options: Options) -> Self {
+        let specs = options.tools.iter().map(|tool| tool.spec().clone()).collect();
         let (path_locks, day) = (PathLocks::default(), Day::default());
-        Self { options, path_locks, day, schemas: Mutex::default() }
+        let (watchers, schemas) = (Watchers::default(), Mutex::default());
+        Self { options, specs, path_locks, day, watchers, schemas }
     }
 
     /// Returns a fresh id in its wire form.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use driver_api::{LogRow, SessionHead, SessionState};
 use protocol::{Event, EventBody, FrameId, Seq, SessionId, Timestamp};
+use runtime_api::Shown;
 
 use crate::kernel::State;
 
@@ -12,7 +13,7 @@ use crate::kernel::State;
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) rows: Vec<LogRow>,
-    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) events: Vec<Arc<Shown>>,
     pub(crate) head: Option<SessionHead>,
 }
 
@@ -39,9 +40,12 @@ impl Outbox {
         let mut rows = Vec::with_capacity(waiting.len());
         let mut events = Vec::with_capacity(waiting.len());
         for (seq, frame, at, body) in waiting {
-            rows.push(LogRow { seq, frame, at, kind: body.kind(), body: body.encode()? });
+            let json = body.encode()?;
+            let (kind, bytes) = (body.kind(), json.len());
+            rows.push(LogRow { seq, frame, at, kind, body: json });
             let session_id = session.clone();
-            events.push(Arc::new(Event { body, session_id, seq: Some(seq), frame, ts: at }));
+            let event = Event { body, session_id, seq: Some(seq), frame, ts: at };
+            events.push(Arc::new(Shown::sized(event, bytes)));
         }
         let head = head_of(state);
         let changed = (self.head.as_ref() != Some(&head)).then(|| head.clone());
@@ -58,6 +62,8 @@ impl Outbox {
 /// Makes the facts for lists.
 pub(crate) fn head_of(state: &State) -> SessionHead {
     let live = match &state.turn {
+        // Prompts that wait were promised to run: whoever takes it up sees that from the list.
+        None if !state.queue.is_empty() => SessionState::Running,
         None => SessionState::Idle,
         Some(_) if state.is_waiting() => SessionState::Waiting,
         Some(_) => SessionState::Running,

@@ -2,11 +2,13 @@
 
 mod ask;
 mod capture;
+mod closing;
 mod compact;
 mod drive;
 mod gated;
 mod history;
 mod interact;
+mod interrupt;
 mod obey;
 mod requests;
 mod resume;
@@ -14,13 +16,11 @@ mod settle;
 mod spending;
 mod telling;
 mod vet;
+mod viewing;
 
-pub(crate) use requests::session_policy;
-
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use driver_api::{
@@ -29,8 +29,8 @@ use driver_api::{
 use policy::Policy;
 use protocol::event::{Notice, NoticeLevel, SessionEnd};
 use protocol::{
-    CheckpointId, Event, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp,
-    ToolCallId, TreeId,
+    CheckpointId, EventBody, FrameId, PromptId, Refusal, Seq, SessionId, Timestamp, ToolCallId,
+    TreeId,
 };
 use runtime_api::AgentSettings;
 use serde_json::{Map, Value};
@@ -40,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::Attempts;
 use super::calls::Seen;
+use super::face::Face;
 use super::mailbox::Message;
 use super::options::Services;
 use super::outbox::{Outbox, Taken};
@@ -47,6 +48,7 @@ use super::purse::Reservation;
 use super::viewers::Viewers;
 use crate::kernel::{Command, Ending, State, Transcript, decide, evolve};
 use capture::Capture;
+use viewing::Recent;
 
 /// Live pieces of an answer or of tools that may wait for the session.
 const LIVE: usize = 256;
@@ -58,12 +60,6 @@ const STOP_GRACE: Duration = Duration::from_secs(15);
 /// How long facts may wait for company on their way to the log while a model is asked. What a fast
 /// model answers within that time shares their commit; to a person it is no time at all.
 const COMMIT_WINDOW: Duration = Duration::from_millis(2);
-
-/// How many of the newest recorded events are at hand for viewers that come a little late.
-const RECENT_MAX: usize = 32;
-
-/// How many bytes they may have together: a live session stays small.
-const RECENT_BYTES_MAX: usize = 32 * 1024;
 
 /// A snapshot is written when the log has grown by this many events since the last one.
 const SNAPSHOT_EVERY: u64 = 1_000;
@@ -124,14 +120,16 @@ pub(crate) struct Session {
     pub(crate) lease: Lease,
     pub(crate) workspace: Arc<dyn Workspace>,
     pub(crate) agent: AgentSettings,
+    /// The layers above the session's own, as they were when it was opened.
+    pub(crate) above: Arc<Policy>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) viewers: Arc<Viewers>,
     pub(crate) outbox: Outbox,
     pub(crate) frame: FrameId,
     pub(crate) created_at: Timestamp,
     pub(crate) snapshot_at: Seq,
-    /// Set before the task ends because nobody uses the session.
-    pub(crate) sleeping: Arc<AtomicBool>,
+    /// What others see of it without asking.
+    pub(crate) face: Arc<Face>,
     live: Live,
 }
 
@@ -183,18 +181,19 @@ struct Live {
     is_prepare_due: bool,
     /// When folded facts must be on their way to the log.
     flush_due: Option<Duration>,
-    /// The newest recorded events with their sizes in bytes.
-    recent: VecDeque<(Arc<Event>, usize)>,
-    recent_bytes: usize,
+    /// The newest recorded events.
+    recent: Recent,
     /// Whether the session is on its way to be closed: no further prompt begins.
     is_closing: bool,
+    /// The window of the model of this name, so that it need not be made to be asked.
+    window: (String, Option<u64>),
 }
 
 impl Session {
     /// Makes the live form of an opened session.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { services, id, state, lease, workspace, agent, policy, viewers } = parts;
-        let tools = services.options.tools.iter().map(|tool| tool.spec().clone()).collect();
+        let Parts { services, id, state, lease, workspace, agent, above, policy, viewers } = parts;
+        let tools = Arc::clone(&services.specs);
         let seen = Arc::new(Seen::default());
         for (path, file) in &state.files {
             seen.note(path.clone(), file.hash.clone());
@@ -230,12 +229,12 @@ impl Session {
             updated_at: now,
             is_prepare_due: false,
             flush_due: None,
-            recent: VecDeque::new(),
-            recent_bytes: 0,
+            recent: Recent::new(state.seq.next()),
             is_closing: false,
+            window: Default::default(),
         };
         let (outbox, frame) = (Outbox::default(), FrameId::default());
-        let snapshot_at = Seq(0);
+        let (snapshot_at, face) = (Seq(0), Arc::new(Face::new(agent.clone())));
         Self {
             services,
             id,
@@ -243,13 +242,14 @@ impl Session {
             lease,
             workspace,
             agent,
+            above,
             policy: Arc::new(policy),
             viewers,
             outbox,
             frame,
             created_at: now,
             snapshot_at,
-            sleeping: Arc::default(),
+            face,
             live,
         }
     }
@@ -279,8 +279,17 @@ impl Session {
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "a session lost its log");
                 self.tell_loss(&error).await;
+                self.let_go().await;
                 Ended::Lost
             }
+        }
+    }
+
+    /// Gives the lease up where that can be done: whoever opens the session next need not wait
+    /// for the end of this process.
+    pub(crate) async fn let_go(&self) {
+        if let Err(error) = self.services.options.store.release(&self.lease).await {
+            tracing::warn!(session = %self.id, %error, "release a session that was lost");
         }
     }
 
@@ -292,10 +301,8 @@ impl Session {
         };
         let (level, code) = (NoticeLevel::Error, Some("log_lost".to_owned()));
         let body = Notice { level, code, message: message.to_owned() }.into();
-        let (session_id, frame) = (self.id.clone(), self.next_frame());
-        let ts = self.services.options.clock.now();
-        let event = Event { body, session_id, seq: None, frame, ts };
-        self.viewers.show(Arc::new(event)).await;
+        // Under the last frame that was shown: what else was handed out is in no log.
+        self.show_unrecorded(body, self.viewers.last_frame()).await;
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<Message>) -> Result<Ended, StoreError> {
@@ -355,7 +362,7 @@ impl Session {
                 () = clock.sleep(Duration::from_millis(idle_ms)), if is_idle => {
                     if !self.viewers.any() && mailbox.is_empty() {
                         self.snapshot(1).await?;
-                        self.sleeping.store(true, Ordering::Release);
+                        self.face.fall_asleep();
                         return Ok(Ended::Hibernated);
                     }
                 }
@@ -413,14 +420,8 @@ impl Session {
         } else if let Some(transcript) = &mut self.live.transcript {
             transcript.push(at, &body);
         }
-        let frame = self.next_frame();
+        let frame = self.frame_of(body.kind());
         self.outbox.push(seq, frame, at, body);
-    }
-
-    fn next_frame(&mut self) -> FrameId {
-        let frame = self.frame;
-        self.frame = frame.next();
-        frame
     }
 
     /// Makes everything folded so far durable, then shows it.
@@ -435,11 +436,10 @@ impl Session {
         if let Some(last) = rows.last() {
             self.live.updated_at = last.at;
         }
-        let sizes: Vec<usize> = rows.iter().map(|row| row.body.len()).collect();
         self.services.options.store.append(&self.lease, rows, head).await?;
-        for (event, bytes) in events.into_iter().zip(sizes) {
-            self.remember(Arc::clone(&event), bytes);
-            self.viewers.show(event).await;
+        self.show_face();
+        for event in events {
+            self.show_recorded(event).await;
         }
         if self.state.seq.0 >= self.snapshot_at.0 + SNAPSHOT_EVERY {
             self.snapshot(SNAPSHOT_EVERY).await?;
@@ -447,14 +447,14 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps a recorded event at hand. Those that are kept follow each other without a gap.
-    pub(crate) fn remember(&mut self, event: Arc<Event>, bytes: usize) {
-        self.live.recent.push_back((event, bytes));
-        self.live.recent_bytes += bytes;
-        while self.live.recent.len() > RECENT_MAX || self.live.recent_bytes > RECENT_BYTES_MAX {
-            let Some((_, bytes)) = self.live.recent.pop_front() else { break };
-            self.live.recent_bytes -= bytes;
+    /// Shows what the session is to whoever looks without asking. All of it is durable.
+    pub(crate) fn show_face(&mut self) {
+        if self.live.window.0 != self.state.model {
+            let model = self.services.options.models.resolve(&self.state.model).ok();
+            let window = model.and_then(|model| model.info().context_window);
+            self.live.window = (self.state.model.clone(), window);
         }
+        self.face.show(self.info());
     }
 
     /// Keeps a snapshot when the log has grown by `every` events since the last one.
@@ -476,17 +476,6 @@ impl Session {
         Ok(())
     }
 
-    /// Shows something live: it is not recorded. What was recorded before it is shown before it.
-    async fn show_live(&mut self, body: EventBody) -> Result<(), StoreError> {
-        self.flush().await?;
-        let frame = self.next_frame();
-        let ts = self.services.options.clock.now();
-        let session_id = self.id.clone();
-        let event = Event { body, session_id, seq: None, frame, ts };
-        self.viewers.show(Arc::new(event)).await;
-        Ok(())
-    }
-
     fn spill_dir(&self) -> PathBuf {
         self.services.options.spill.join(self.id.as_str())
     }
@@ -505,6 +494,7 @@ pub(crate) struct Parts {
     pub(crate) lease: Lease,
     pub(crate) workspace: Arc<dyn Workspace>,
     pub(crate) agent: AgentSettings,
+    pub(crate) above: Arc<Policy>,
     pub(crate) policy: Policy,
     pub(crate) viewers: Arc<Viewers>,
 }

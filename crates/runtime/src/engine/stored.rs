@@ -1,19 +1,22 @@
 //! Stored sessions: lists, transcripts for people, copies. None of it needs a live session.
 
+mod messages;
+
 use driver_api::{ListFilter, LogRow, SessionHead, SessionRow, Store, StoreError};
 use protocol::{
-    EventBody, EventKind, Message, MessageId, Refusal, RefusalCode, Role, Seq, SessionId,
-    Timestamp, Usage,
+    EventBody, EventKind, FrameId, MessageId, Refusal, RefusalCode, Seq, SessionId, Timestamp,
+    Usage,
 };
-use runtime_api::{Error, ExportedSession, Pending, PointInfo, SessionFilter, SessionInfo, Spent};
+use runtime_api::{
+    Error, ExportedSession, Pending, PointInfo, SessionFilter, SessionInfo, SessionUsage, Spent,
+};
+
+pub(crate) use messages::{Cursors, LogView, end_of_message, is_message, messages, view};
 
 use crate::kernel::{State, Transcript, evolve};
 
 /// How many rows are read at a time.
 const PAGE: usize = 1_000;
-
-/// How many messages one answer holds.
-const MESSAGES_MAX: usize = 1_000;
 
 /// Makes the outside form of a session's facts.
 pub(crate) fn info(
@@ -38,17 +41,49 @@ pub(crate) fn info(
         owner_pid: None,
         context_tokens: 0,
         context_window: None,
+        is_open: false,
+        queued: 0,
+        pending: 0,
+        last_frame: FrameId(0),
     }
 }
 
+/// Returns the other living process that owns a session. What this one owns is being opened or
+/// closed here, or was lost: nobody need go elsewhere for it.
+fn other_pid(store: &dyn Store, row: &SessionRow) -> Option<u32> {
+    row.owner.as_ref().filter(|owner| !store.is_mine(owner)).map(|owner| owner.pid)
+}
+
 /// Makes the outside form of a row.
-pub(crate) fn info_of(row: SessionRow) -> SessionInfo {
+pub(crate) fn info_of(store: &dyn Store, row: SessionRow) -> SessionInfo {
     SessionInfo {
         updated_at: row.updated_at,
         last_seq: row.last_seq.0,
-        owner_pid: row.owner.map(|owner| owner.pid),
+        owner_pid: other_pid(store, &row),
         ..info(&row.id, &row.cwd, row.head, row.created_at)
     }
+}
+
+/// Returns the facts of a session that is not open here. Only of one that works or waits somewhere
+/// the log is folded: the others have nothing that lists do not show.
+pub(crate) async fn whole_info(store: &dyn Store, id: &SessionId) -> Result<SessionInfo, Error> {
+    let row = store.get(id).await.map_err(refused)?;
+    let last = row.last_seq;
+    let newest = store.read(id, last, 1).await.map_err(refused)?.pop();
+    let is_busy = row.head.state != driver_api::SessionState::Idle;
+    let mut info = info_of(store, row);
+    info.last_frame = newest.map(|row| row.frame).unwrap_or_default();
+    if is_busy {
+        let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
+        info.queued = count(state.queue.len());
+        info.pending = count(state.waits().count());
+    }
+    Ok(info)
+}
+
+/// Counts in the form that people are shown.
+pub(crate) fn count(many: usize) -> u32 {
+    u32::try_from(many).unwrap_or(u32::MAX)
 }
 
 /// Turns a store's no into the caller's.
@@ -82,8 +117,9 @@ pub(crate) async fn list(
     filter: SessionFilter,
 ) -> Result<Vec<SessionInfo>, Error> {
     let SessionFilter { cwd, before, limit } = filter;
-    let rows = store.list(ListFilter { cwd, before, limit }).await.map_err(refused)?;
-    Ok(rows.into_iter().map(info_of).collect())
+    let rows =
+        store.list(ListFilter { cwd, before, limit, is_busy: false }).await.map_err(refused)?;
+    Ok(rows.into_iter().map(|row| info_of(store, row)).collect())
 }
 
 /// Reads a log page by page, past rows that are damaged.
@@ -92,12 +128,19 @@ pub(crate) struct Reading {
     from: Seq,
     last: Seq,
     lost: u64,
+    /// How many rows a page has.
+    rows: usize,
 }
 
 impl Reading {
     /// Reads from `from` to `last`, both included.
     pub(crate) fn new(from: Seq, last: Seq) -> Self {
-        Self { from, last, lost: 0 }
+        Self { from, last, lost: 0, rows: PAGE }
+    }
+
+    /// Reads so many rows at a time, where few are needed.
+    pub(crate) fn by(self, rows: usize) -> Self {
+        Self { rows: rows.clamp(1, PAGE), ..self }
     }
 
     /// Returns how many rows could not be read so far.
@@ -115,11 +158,11 @@ impl Reading {
         if self.from > self.last {
             return Ok(None);
         }
-        let page = store.read(id, self.from, PAGE).await?;
+        let page = store.read(id, self.from, self.rows).await?;
         if let Some(row) = page.last() {
             self.from = row.seq.next();
         }
-        if page.len() < PAGE && self.from <= self.last {
+        if page.len() < self.rows && self.from <= self.last {
             // The store ends its answer before a damaged row; what is behind it can be read.
             self.lost += 1;
             self.from = self.from.next();
@@ -226,71 +269,36 @@ fn take_summary(take: &mut (dyn FnMut(Shown) + Send), row: Option<&LogRow>) -> b
     let Ok(EventBody::Compacted(compacted)) = EventBody::decode(row.kind, &row.body) else {
         return false;
     };
-    take(Shown::Summary(row.at, result_id(row), compacted.summary));
+    take(Shown::Summary(row.at, result_id(row.seq), compacted.summary));
     true
 }
 
-/// Tells whether a row is a message for people.
-pub(crate) fn is_message(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::PromptStarted
-            | EventKind::AssistantMessage
-            | EventKind::ToolResult
-            | EventKind::ToolDenied
-    )
-}
-
-/// Returns the transcript for people: prompts, answers, and one message per result. What was
-/// rewound is left out.
-pub(crate) async fn messages(
-    store: &dyn Store,
-    id: &SessionId,
-    after: Seq,
-    limit: usize,
-) -> Result<Vec<Message>, Error> {
-    let limit = limit.clamp(1, MESSAGES_MAX);
-    let mut messages = Vec::new();
+/// Returns what the model calls of a stored session used.
+pub(crate) async fn usage(store: &dyn Store, id: &SessionId) -> Result<SessionUsage, Error> {
     let last = store.get(id).await.map_err(refused)?.last_seq;
-    let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
-    let mut reading = Reading::new(after.next(), last);
-    while let Some(page) = reading.page(store, id).await.map_err(refused)? {
-        for row in page.iter().filter(|row| !state.view.is_cut(row.seq)) {
-            messages.extend(message_of(row));
-            if messages.len() == limit {
-                return Ok(messages);
-            }
-        }
-    }
-    Ok(messages)
+    Ok(usage_of(&super::opening::fold_now(store, id, last).await.map_err(refused)?))
 }
 
-fn message_of(row: &LogRow) -> Option<Message> {
-    if !is_message(row.kind) {
-        return None;
+/// Returns what a session's model calls used. A copy of a session has used what its log tells of.
+pub(crate) fn usage_of(state: &State) -> SessionUsage {
+    // From a zero without a sign: the sum of nothing is -0.0.
+    let cost = state.used.iter().try_fold(0.0, |sum, used| Some(sum + used.cost_usd?));
+    SessionUsage {
+        usage: state.usage,
+        cost_usd: cost,
+        steps: state.steps,
+        prompts: state.prompts,
+        by_model: state
+            .used
+            .iter()
+            .map(|used| (used.model.clone(), used.usage, used.cost_usd))
+            .collect(),
     }
-    let (id, role, content) = match EventBody::decode(row.kind, &row.body).ok()? {
-        EventBody::PromptStarted(started) => (started.message_id, Role::User, started.content),
-        EventBody::AssistantMessage(said) => (said.message_id, Role::Assistant, said.content),
-        EventBody::ToolResult(result) => {
-            let (id, name) = (result.tool_call_id, result.tool_name);
-            let (content, is_error) = (result.output, result.is_error);
-            let block = protocol::Block::ToolResult { id, name, content, is_error };
-            (result_id(row), Role::Tool, vec![block])
-        }
-        EventBody::ToolDenied(denied) => {
-            let content = vec![protocol::Block::text(denied.reason)];
-            let (id, name, is_error) = (denied.tool_call_id, denied.tool_name, true);
-            let block = protocol::Block::ToolResult { id, name, content, is_error };
-            (result_id(row), Role::Tool, vec![block])
-        }
-        _ => return None,
-    };
-    Some(Message { id, role, content, created_at: row.at })
 }
 
-fn result_id(row: &LogRow) -> MessageId {
-    MessageId::new(format!("r{}", row.seq.0))
+/// Names the message that a result is.
+fn result_id(at: Seq) -> MessageId {
+    MessageId::new(format!("r{}", at.0))
 }
 
 /// Folds a log; says where it does not fold.
@@ -315,7 +323,7 @@ pub(crate) fn fold(rows: &[LogRow]) -> Result<State, Refusal> {
 }
 
 pub(crate) async fn export(store: &dyn Store, id: &SessionId) -> Result<ExportedSession, Error> {
-    let info = info_of(store.get(id).await.map_err(refused)?);
+    let info = info_of(store, store.get(id).await.map_err(refused)?);
     Ok(ExportedSession { info, rows: rows(store, id).await? })
 }
 
@@ -343,7 +351,7 @@ pub(crate) async fn pending(store: &dyn Store, row: &SessionRow) -> Result<Vec<P
             cwd: row.cwd.clone(),
             title: row.head.title.clone(),
             since: found.at,
-            owner_pid: row.owner.as_ref().map(|owner| owner.pid),
+            owner_pid: other_pid(store, row),
             request,
         });
     }
@@ -355,10 +363,10 @@ pub(crate) async fn all_pending(store: &dyn Store) -> Result<Vec<Pending>, Error
     let mut pending = Vec::new();
     let mut before = None;
     loop {
-        let filter = ListFilter { cwd: None, before, limit: PAGE };
+        let filter = ListFilter { before, limit: PAGE, is_busy: true, ..ListFilter::default() };
         let rows = store.list(filter).await.map_err(refused)?;
         let is_last = rows.len() < PAGE;
-        before = rows.last().map(|row| row.updated_at);
+        before = rows.last().map(|row| (row.updated_at, row.id.clone()));
         for row in rows.iter().filter(|row| row.head.state == driver_api::SessionState::Waiting) {
             pending.extend(self::pending(store, row).await?);
         }

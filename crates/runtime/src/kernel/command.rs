@@ -88,6 +88,8 @@ pub(crate) enum Command {
     End(Ending),
     /// Throw the waiting prompts away.
     ClearQueue,
+    /// Throw one waiting prompt away; nothing when it does not wait.
+    Unqueue(PromptId),
     /// Change the mode.
     SetMode(Mode),
     /// Change the model.

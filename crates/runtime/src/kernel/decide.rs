@@ -7,12 +7,11 @@ use protocol::event::{
     ToolStarted, TurnResult, TurnStart, UsageEvent,
 };
 use protocol::{
-    Block, Effect, EventBody, Refusal, RefusalCode, RequestId, StopReason, Timestamp, ToolCallId,
-    TurnEnd, Usage,
+    Block, Effect, EventBody, PromptId, Refusal, RefusalCode, RequestId, StopReason, Timestamp,
+    ToolCallId, TurnEnd, Usage,
 };
 
 use super::command::{Command, Decided, Ending, ModelAnswer, NewPrompt, denial_by};
-use super::evolve::text_of;
 use super::pending::MALFORMED_STEPS_MAX;
 use super::state::{CallStage, State, Turn, Wait};
 use super::transcript::{NOT_RUN, OUTCOME_UNKNOWN};
@@ -51,7 +50,8 @@ pub(crate) fn decide(
         Command::Start { call } => Ok(start(state, &call)),
         Command::Finish(result) => Ok(vec![result.into()]),
         Command::End(ending) => Ok(end(state, ending, now)),
-        Command::ClearQueue => Ok(clear_queue(state)),
+        Command::ClearQueue => Ok(unqueue(state, |_| true)),
+        Command::Unqueue(prompt) => Ok(unqueue(state, |waiting| *waiting == prompt)),
         Command::SetMode(mode) if mode == state.mode => Ok(Vec::new()),
         Command::SetMode(mode) => Ok(vec![ModeChanged { mode }.into()]),
         Command::SetModel(model) if model == state.model => Ok(Vec::new()),
@@ -103,10 +103,14 @@ fn prompt(state: &State, new: NewPrompt) -> Result<Vec<EventBody>, Refusal> {
     Ok(events)
 }
 
-/// Makes a title of the first line that says something.
+/// Makes a title of the first line that says something. What is attached begins a block of its
+/// own, and is no part of that line.
 pub(crate) fn title_of(content: &[Block]) -> Option<String> {
-    let text = text_of(content);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let texts = content.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let line = texts.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty())?;
     let mut title: String = line.chars().take(TITLE_CHARS).collect();
     if line.chars().count() > TITLE_CHARS {
         title.push('…');
@@ -415,8 +419,10 @@ fn result(turn: &Turn, ending: Ending, now: Timestamp) -> TurnResult {
     }
 }
 
-fn clear_queue(state: &State) -> Vec<EventBody> {
-    let dropped = state.queue.iter().map(|(prompt_id, _)| {
+/// Takes waiting prompts out of the queue.
+fn unqueue(state: &State, is_meant: impl Fn(&PromptId) -> bool) -> Vec<EventBody> {
+    let meant = state.queue.iter().filter(|(prompt_id, _)| is_meant(prompt_id));
+    let dropped = meant.map(|(prompt_id, _)| {
         let result = TurnResult {
             reason: TurnEnd::Interrupted,
             code: None,

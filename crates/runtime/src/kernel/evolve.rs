@@ -12,7 +12,8 @@ use protocol::{
 use super::decide::GO_ON;
 use super::repeats::Repeats;
 use super::state::{
-    Call, CallStage, Changes, FILES_MAX, POINTS_MAX, Point, SeenFile, State, Turn, Wait, id_hash,
+    Call, CallStage, Changes, FILES_MAX, ModelUse, OwnRules, POINTS_MAX, Point, SeenFile, State,
+    Turn, Wait, id_hash,
 };
 use super::transcript::is_withdrawn;
 
@@ -27,12 +28,15 @@ const RESOLVED_MAX: usize = 256;
 pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBody) {
     state.seq = seq;
     state.is_closed = false;
+    state.marks.note(seq, body.kind());
     match body {
         EventBody::SessionStart(start) => {
             state.cwd.clone_from(&start.cwd);
             state.model.clone_from(&start.model);
             state.mode = start.mode;
             state.title.clone_from(&start.title);
+            state.own = OwnRules { allow: start.allow.clone(), deny: start.deny.clone() };
+            state.has_own_words = start.append_system_prompt.is_some();
         }
         EventBody::ContextSet(_) => state.context = Some(seq),
         EventBody::PromptQueued(queued) => state.queue.push_back((queued.prompt_id.clone(), seq)),
@@ -288,6 +292,7 @@ fn rewind(state: &mut State, seq: Seq, rewound: &Rewound) {
 }
 
 fn turn_start(state: &mut State, seq: Seq, start: &TurnStart) {
+    state.steps += 1;
     if let Some(turn) = &mut state.turn {
         turn.step = start.turn;
         turn.step_seq = seq;
@@ -327,6 +332,7 @@ fn assistant_message(state: &mut State, message: &AssistantMessage) {
 fn usage(state: &mut State, event: &protocol::event::UsageEvent) {
     state.usage += event.usage;
     state.cost_usd += event.cost_usd.unwrap_or(0.0);
+    used(state, event);
     // The size of a request that was no step says nothing about the transcript.
     if event.purpose.is_none() && event.usage.prompt_tokens() > 0 {
         state.context_tokens =
@@ -337,6 +343,22 @@ fn usage(state: &mut State, event: &protocol::event::UsageEvent) {
     if let Some(turn) = &mut state.turn {
         turn.usage += event.usage;
         turn.cost_usd = turn.cost_usd.zip(event.cost_usd).map(|(sum, cost)| sum + cost);
+    }
+}
+
+/// Adds a model call to what its model used. Logs of older versions do not name it: then it is the
+/// session's.
+fn used(state: &mut State, event: &protocol::event::UsageEvent) {
+    let model = event.model.as_ref().unwrap_or(&state.model);
+    match state.used.iter_mut().find(|used| used.model == *model) {
+        Some(used) => {
+            used.usage += event.usage;
+            used.cost_usd = used.cost_usd.zip(event.cost_usd).map(|(sum, cost)| sum + cost);
+        }
+        None => {
+            let (model, usage, cost_usd) = (model.clone(), event.usage, event.cost_usd);
+            state.used.push(ModelUse { model, usage, cost_usd });
+        }
     }
 }
 

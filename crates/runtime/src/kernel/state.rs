@@ -9,6 +9,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::marks::Marks;
 use super::repeats::Repeats;
 use super::view::View;
 
@@ -17,7 +18,7 @@ use super::view::View;
 pub(crate) const FILES_MAX: usize = 2_000;
 
 /// The version of the encoding in snapshots. It grows with every change of [`State`].
-pub(crate) const SNAPSHOT_VERSION: u32 = 3;
+pub(crate) const SNAPSHOT_VERSION: u32 = 4;
 
 /// How many points a session remembers; the oldest can be gone back to no more.
 pub(crate) const POINTS_MAX: usize = 200;
@@ -62,13 +63,43 @@ pub(crate) struct State {
     pub(crate) files: BTreeMap<String, SeenFile>,
     /// Rules that people added with "always".
     pub(crate) rules: Vec<String>,
+    /// Rules that the session was created with.
+    pub(crate) own: OwnRules,
+    /// Whether its first event holds a text of its own for the system prompt.
+    pub(crate) has_own_words: bool,
+    /// Steps that were begun.
+    pub(crate) steps: u64,
+    /// What each model used, in the order of first use.
+    pub(crate) used: Vec<ModelUse>,
     /// Interactions that were decided, newest last, at most 256: a second answer is told apart
     /// from an unknown one.
     pub(crate) resolved: VecDeque<RequestId>,
     /// Which part of the log the model reads.
     pub(crate) view: View,
+    /// Which of its events doors show.
+    pub(crate) marks: Marks,
     /// The points that one can go back to, oldest first.
     pub(crate) points: VecDeque<Point>,
+}
+
+/// Rules that are part of a session, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnRules {
+    /// They let calls run.
+    pub(crate) allow: Vec<String>,
+    /// They refuse calls.
+    pub(crate) deny: Vec<String>,
+}
+
+/// What one model used in a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ModelUse {
+    /// Its full name.
+    pub(crate) model: String,
+    /// The tokens.
+    pub(crate) usage: Usage,
+    /// The price; absent as soon as that of one call was not known.
+    pub(crate) cost_usd: Option<f64>,
 }
 
 /// A point that one can go back to: before a prompt.

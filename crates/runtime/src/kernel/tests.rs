@@ -35,8 +35,7 @@ impl Session {
             model: "demo".into(),
             mode: Mode::Ask,
             tools: Vec::new(),
-            title: None,
-            parent: None,
+            ..SessionStart::default()
         };
         session.record(start.into());
         session

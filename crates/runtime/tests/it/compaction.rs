@@ -10,7 +10,8 @@ use protocol::{
     Block, EventBody, EventKind, Mode, RequestId, SessionId, Signed, StopReason, TurnEnd, Wire,
 };
 use runtime_api::{
-    AgentSettings, Allowance, CompactionSettings, GoBack, Handle, Prompt, SessionInfo,
+    AgentSettings, Allowance, CompactionSettings, ForkPoint, GoBack, Handle, Interrupt,
+    MessagesAfter, Prompt, SessionInfo,
 };
 use serde_json::Map;
 use testkit::memory_store::Crash;
@@ -442,7 +443,7 @@ async fn h2_signed_blocks_survive_compaction_fork_and_rewind_byte_for_byte() {
     };
     turn(&handle, &id, "after the compaction").await;
     assert!(has(&world), "compaction");
-    let fork = handle.fork(&id, None).await.unwrap().id;
+    let fork = handle.fork(&id, ForkPoint::End).await.unwrap().id;
     handle.open(&fork, AgentSettings::default()).await.unwrap();
     turn(&handle, &fork, "in the fork").await;
     assert!(has(&world), "fork");
@@ -537,7 +538,7 @@ async fn a_stop_hangs_a_summary_up_and_changes_nothing() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let began = tokio::time::Instant::now();
-        assert!(handle.interrupt(&id, false).await.unwrap());
+        assert!(handle.interrupt(&id, Interrupt::Running).await.unwrap());
         let (done, _) = until_done(&mut viewer).await;
         assert_eq!(done.result.reason, TurnEnd::Interrupted, "{prompt}");
         assert!(began.elapsed() < Duration::from_secs(1));
@@ -631,7 +632,7 @@ async fn h3_results_of_compacted_and_rewound_calls_are_never_sent_unpaired() {
     while world.effect_count("b") == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     until_done(&mut viewer).await;
     turn(&handle, &id, "/compact").await;
     let (done, _) = turn(&handle, &id, "go on").await;
@@ -675,7 +676,7 @@ async fn fifty(seed: u64) {
         rounds += 1;
         assert!(rounds < 1_000, "seed {seed}: {made} compactions");
         match dice.below(12) {
-            0 => id = handle.fork(&id, None).await.unwrap().id,
+            0 => id = handle.fork(&id, ForkPoint::End).await.unwrap().id,
             1 => {
                 let points = handle.points(&id).await.unwrap();
                 let at = usize::try_from(dice.below(4)).unwrap();
@@ -798,10 +799,10 @@ async fn people_see_the_whole_conversation_after_a_compaction() {
     let world = world();
     let handle = world.process();
     let id = filled(&world, &handle).await;
-    let before = handle.messages(&id, protocol::Seq(0), 1_000).await.unwrap().len();
+    let before = handle.messages(&id, MessagesAfter::Start, 1_000).await.unwrap().messages.len();
     let (_, events) = turn(&handle, &id, "/compact").await;
     assert_eq!(count(&events, EventKind::Compacted), 1);
-    let messages = handle.messages(&id, protocol::Seq(0), 1_000).await.unwrap();
+    let messages = handle.messages(&id, MessagesAfter::Start, 1_000).await.unwrap().messages;
     assert!(messages.len() >= before);
     let shown = format!("{messages:?}");
     assert!(shown.contains("call-0 "), "nothing is gone for people");

@@ -5,8 +5,8 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use protocol::{Event, EventBody, SessionId, TurnEnd};
-use runtime_api::{AgentSettings, Handle, Prompt};
+use protocol::{EventBody, SessionId, TurnEnd};
+use runtime_api::{AgentSettings, Handle, Prompt, Shown};
 use testkit::memory_store::Crash;
 
 use crate::house::{Script, World, session, turn, watch};
@@ -25,7 +25,7 @@ fn life<T>(work: impl Future<Output = T>) -> T {
 #[derive(Clone, Default)]
 struct Witness {
     session: Arc<Mutex<Option<SessionId>>>,
-    shown: Arc<Mutex<Vec<Arc<Event>>>>,
+    shown: Arc<Mutex<Vec<Arc<Shown>>>>,
     accepted: Arc<Mutex<bool>>,
 }
 

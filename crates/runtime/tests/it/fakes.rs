@@ -33,6 +33,13 @@ pub(crate) struct Around {
     /// How long a capture takes, in milliseconds, and how many were begun.
     pub(crate) capture_ms: Mutex<u64>,
     pub(crate) captures: Mutex<usize>,
+    /// What the workspaces hold, by absolute path, and how long a read takes, in milliseconds.
+    pub(crate) stored: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
+    pub(crate) read_ms: Mutex<u64>,
+    /// How long opening a workspace takes, in milliseconds.
+    pub(crate) open_ms: Mutex<u64>,
+    /// Whether asking the hooks what they want breaks.
+    pub(crate) hooks_break: std::sync::atomic::AtomicBool,
     /// Captured trees.
     trees: Mutex<Vec<Files>>,
     /// Rules that were kept.
@@ -41,12 +48,32 @@ pub(crate) struct Around {
     pub(crate) policy: Mutex<policy::Policy>,
     /// Whether files are captured.
     pub(crate) has_checkpoints: std::sync::atomic::AtomicBool,
+    /// Who is told of everything.
+    pub(crate) observers: Mutex<Vec<Arc<dyn Observer>>>,
+    /// How many sessions may be open.
+    pub(crate) sessions_max: Mutex<Option<usize>>,
 }
 
 impl Around {
     /// Lets the hooks of a moment answer.
     pub(crate) fn hook(&self, moment: Moment, answer: HookAnswer) {
         self.hooks.lock().unwrap().entry(moment).or_default().push_back(answer);
+    }
+
+    /// Puts a file into the workspaces.
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
+        self.stored.lock().unwrap().insert(PathBuf::from(path), bytes.to_vec());
+    }
+
+    /// Says what lies at a path.
+    pub(crate) fn stat(&self, path: &Path) -> Option<FileStat> {
+        let stored = self.stored.lock().unwrap();
+        let (kind, size) = match stored.get(path) {
+            Some(bytes) => (EntryKind::File, bytes.len() as u64),
+            None if stored.keys().any(|file| file.starts_with(path)) => (EntryKind::Folder, 0),
+            None => return None,
+        };
+        Some(FileStat { kind, size, mode: 0o644, modified_ns: 0 })
     }
 
     /// Lets the check answer.
@@ -84,6 +111,8 @@ pub(crate) struct FakeHooks(pub(crate) Arc<Around>);
 #[async_trait]
 impl Hooks for FakeHooks {
     fn wants(&self, moment: Moment, _: &str) -> bool {
+        let breaks = self.0.hooks_break.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(!breaks, "the hooks break");
         self.0.hooks.lock().unwrap().contains_key(&moment)
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use driver_api::{Fault, Happening, HookAnswer, HookVote, Moment};
 use policy::{Layer, LayerName, Policy};
-use protocol::event::{Answer, DeniedBy};
+use protocol::event::{Answer, DeniedBy, SessionEnd};
 use protocol::*;
-use runtime_api::{AgentSettings, Prompt};
+use runtime_api::{AgentSettings, Interrupt, Prompt};
 use serde_json::json;
 
 use crate::fakes::{finding, vote};
@@ -376,7 +376,7 @@ async fn a_stop_does_not_wait_for_hooks() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let before = tokio::time::Instant::now();
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     let (done, _) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
@@ -398,7 +398,7 @@ async fn b3_the_same_call_gets_the_same_verdict_in_every_loop() {
         let (_, events) = turn(&handle, &id, "go").await;
         verdicts.extend(denied(&events));
         // Resumed by another process.
-        handle.close(&id).await.unwrap();
+        handle.close(&id, SessionEnd::Closed).await.unwrap();
         let second = world.process();
         second.open(&id, AgentSettings { is_attended, ..deny() }).await.unwrap();
         world.model.push(Script::Call(vec![("touch", "a")]));
@@ -428,7 +428,7 @@ async fn a_hook_that_a_stop_hangs_up_costs_the_next_turn_nothing() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     handle.prompt(&id, Prompt::text("two")).await.unwrap();
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     until_done(&mut viewer).await;
     let (done, _) = until_done(&mut viewer).await;
     assert_eq!(done.result.text, "the second");

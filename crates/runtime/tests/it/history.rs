@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use protocol::event::RewindScope;
+use protocol::event::{RewindScope, SessionEnd};
 use protocol::*;
-use runtime_api::{AgentSettings, GoBack, Handle};
+use runtime_api::{AgentSettings, GoBack, Handle, Interrupt, MessagesAfter};
 
 use crate::house::*;
 
@@ -85,11 +85,11 @@ async fn rewind_brings_conversation_and_files_back() {
     let heard = heard(&world);
     assert!(heard.contains("do a.txt=two") && heard.contains("now something else"), "{heard}");
     assert!(!heard.contains("three") && !heard.contains("just talk"), "{heard}");
-    let said = handle.messages(&id, Seq(0), 100).await.unwrap();
+    let said = handle.messages(&id, MessagesAfter::Start, 100).await.unwrap().messages;
     let said = format!("{said:?}");
     assert!(!said.contains("just talk"), "{said}");
     // Another process reads the same.
-    handle.close(&id).await.unwrap();
+    handle.close(&id, SessionEnd::Closed).await.unwrap();
     let second = world.process();
     second.open(&id, AgentSettings::default()).await.unwrap();
     turn(&second, &id, "and more").await;
@@ -128,7 +128,7 @@ async fn nobody_goes_back_in_the_middle_of_a_turn_or_to_nowhere() {
     }
     let busy = handle.undo(&id, GoBack::default()).await.unwrap_err().to_string();
     assert!(busy.contains("in the middle of a turn"), "{busy}");
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     until_done(&mut viewer).await;
     let how = GoBack::default();
     let nowhere = CheckpointId::new("nowhere");
@@ -148,7 +148,7 @@ async fn what_an_interrupted_turn_changed_is_undone_as_well() {
     while world.effect_count("x") == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     until_done(&mut viewer).await;
     handle.undo(&id, GoBack::default()).await.unwrap();
     assert_eq!(file(&world, "a.txt").as_deref(), Some("one"));
@@ -200,7 +200,7 @@ async fn closing_waits_for_what_the_turn_left() {
     let handle = world.process();
     let id = session(&handle).await;
     change(&world, &handle, &id, &["a.txt=two"]).await;
-    handle.close(&id).await.unwrap();
+    handle.close(&id, SessionEnd::Closed).await.unwrap();
     assert_eq!(*world.around.captures.lock().unwrap(), 2);
     let second = world.process();
     second.open(&id, AgentSettings::default()).await.unwrap();
@@ -232,7 +232,7 @@ async fn a_late_capture_of_a_stopped_turn_counts_for_nobody() {
     let mut viewer = watch(&handle, &id).await;
     handle.prompt(&id, runtime_api::Prompt::text("go")).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     until_done(&mut viewer).await;
     world.around.files.lock().unwrap().insert("mine.txt".into(), "mine".into());
     *world.around.capture_ms.lock().unwrap() = 0;

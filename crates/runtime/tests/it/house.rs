@@ -57,6 +57,8 @@ pub(crate) struct FakeModel {
     pub(crate) counts: AtomicBool,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) info: Mutex<Option<ModelInfo>>,
+    /// What it is known as among others.
+    pub(crate) listed: Mutex<Vec<ModelInfo>>,
     calls: AtomicUsize,
 }
 
@@ -170,10 +172,14 @@ impl Models for FakeModels {
         let info = model.known();
         Ok(Arc::new(Asked { model, info }))
     }
+
+    fn list(&self) -> Vec<ModelInfo> {
+        self.0.listed.lock().unwrap().clone()
+    }
 }
 
 /// A tool with an effect that the world counts: `look` reads, `touch` executes, `wait` runs until
-/// it is stopped, `breaks` panics.
+/// it is stopped (`slow` for a second more), `breaks` panics.
 struct FakeTool {
     spec: ToolSpec,
     effect: Effect,
@@ -243,8 +249,13 @@ impl Tool for FakeTool {
         *self.world.effects.lock().unwrap().entry(effect.clone()).or_default() += 1;
         self.look_at_the_disk(context);
         let outcome = match self.spec.name.as_str() {
+            // A call that hears no stop.
+            "wait" if effect == "stubborn" => std::future::pending().await,
             "wait" => {
                 context.cancel.cancelled().await;
+                if effect == "slow" {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
                 ToolOutcome::error("stopped by the user")
             }
             "breaks" => panic!("the tool breaks"),
@@ -296,12 +307,12 @@ fn tool(world: &World, name: &str, effect: Effect) -> Arc<dyn Tool> {
     Arc::new(FakeTool { spec, effect, world: world.clone() })
 }
 
-/// A folder that holds nothing.
+/// A folder that holds what the test put there.
 #[derive(Debug)]
-struct EmptyFolder(Vec<PathBuf>, bool);
+struct TestFolder(Vec<PathBuf>, bool, Arc<Around>);
 
 #[async_trait]
-impl Workspace for EmptyFolder {
+impl Workspace for TestFolder {
     fn cwd(&self) -> &Path {
         &self.0[0]
     }
@@ -315,11 +326,32 @@ impl Workspace for EmptyFolder {
     }
 
     async fn locate(&self, path: &str) -> Result<Located, WorkspaceError> {
-        Ok(Located { real: PathBuf::from(path), root: None, stat: None })
+        if path.is_empty() {
+            return Err(WorkspaceError::Unfit("the path is empty".to_owned()));
+        }
+        let mut real = PathBuf::new();
+        for part in self.cwd().join(path).components() {
+            match part {
+                std::path::Component::ParentDir => drop(real.pop()),
+                part => real.push(part),
+            }
+        }
+        let root = real.starts_with(self.cwd()).then(|| self.cwd().to_path_buf());
+        let stat = self.2.stat(&real);
+        Ok(Located { real, root, stat })
     }
 
-    async fn read(&self, file: &Located, _: u64) -> Result<Contents, WorkspaceError> {
-        Err(WorkspaceError::NotFound(file.shown()))
+    async fn read(&self, file: &Located, limit: u64) -> Result<Contents, WorkspaceError> {
+        let takes = *self.2.read_ms.lock().unwrap();
+        tokio::time::sleep(Duration::from_millis(takes)).await;
+        let not_found = || WorkspaceError::NotFound(file.shown());
+        let bytes = self.2.stored.lock().unwrap().get(&file.real).cloned();
+        let (bytes, stat) = bytes.zip(self.2.stat(&file.real)).ok_or_else(not_found)?;
+        let (path, size) = (file.shown(), stat.size);
+        match size > limit {
+            true => Err(WorkspaceError::TooLarge { path, size, limit }),
+            false => Ok(Contents { bytes, stat }),
+        }
     }
 
     async fn write(&self, file: &Located, _: &[u8]) -> Result<FileStat, WorkspaceError> {
@@ -340,12 +372,22 @@ impl Workspace for EmptyFolder {
 }
 
 #[derive(Debug)]
-struct Folders(bool);
+struct Folders(bool, Arc<Around>);
 
 #[async_trait]
 impl Workspaces for Folders {
-    async fn open(&self, cwd: &str, _: &[String]) -> Result<Arc<dyn Workspace>, WorkspaceError> {
-        Ok(Arc::new(EmptyFolder(vec![PathBuf::from(cwd)], self.0)))
+    async fn open(
+        &self,
+        cwd: &str,
+        roots: &[String],
+    ) -> Result<Arc<dyn Workspace>, WorkspaceError> {
+        assert!(!roots.iter().any(|root| root == "/breaks"), "the workspace breaks");
+        let takes = *self.1.open_ms.lock().unwrap();
+        tokio::time::sleep(Duration::from_millis(takes)).await;
+        if cwd == "/missing" {
+            return Err(WorkspaceError::NotFound(cwd.to_owned()));
+        }
+        Ok(Arc::new(TestFolder(vec![PathBuf::from(cwd)], self.0, Arc::clone(&self.1))))
     }
 
     fn prepare(&self) {}
@@ -371,6 +413,23 @@ impl World {
     }
 
     fn process_with(&self, store: Arc<dyn Store>, default_mode: Mode) -> Handle {
+        let policy = self.around.policy.lock().unwrap().clone();
+        self.process_under(store, default_mode, runtime::Policies::new(policy))
+    }
+
+    /// Starts a process whose policy the test replaces.
+    pub(crate) fn process_with_policies(&self) -> (Handle, runtime::Policies) {
+        let policies = runtime::Policies::default();
+        let store = self.disk.process();
+        (self.process_under(store, Mode::FullAuto, policies.clone()), policies)
+    }
+
+    fn process_under(
+        &self,
+        store: Arc<dyn Store>,
+        default_mode: Mode,
+        policies: runtime::Policies,
+    ) -> Handle {
         let tools = vec![
             tool(self, "look", Effect::Read),
             tool(self, "touch", Effect::Execute),
@@ -389,8 +448,8 @@ impl World {
             store,
             models: Arc::new(FakeModels(Arc::clone(&self.model))),
             tools,
-            workspaces: Arc::new(Folders(has_checkpoints)),
-            policy: around.policy.lock().unwrap().clone(),
+            workspaces: Arc::new(Folders(has_checkpoints, Arc::clone(around))),
+            policies,
             clock: Arc::new(TestClock::default()),
             ids: Arc::clone(&self.ids) as _,
             default_model: Some("fake/model".into()),
@@ -401,6 +460,8 @@ impl World {
             checks: has_checks.then(checks),
             checkpoints: has_checkpoints.then(checkpoints),
             rule_book: Some(Arc::new(FakeBook(Arc::clone(around)))),
+            observers: around.observers.lock().unwrap().clone(),
+            sessions_max: *around.sessions_max.lock().unwrap(),
             idle_ms: None,
         }
         .start()
@@ -421,8 +482,21 @@ pub(crate) async fn session(handle: &Handle) -> SessionId {
 }
 
 pub(crate) async fn session_with(handle: &Handle, agent: AgentSettings) -> SessionId {
-    let (cwd, model, mode, title) = ("/w".to_owned(), None, None, None);
-    handle.create(CreateSession { cwd, model, mode, title, agent }).await.unwrap().id
+    handle.create(new_session(agent)).await.unwrap().id
+}
+
+/// Says what a session in `/w` is made of.
+pub(crate) fn new_session(agent: AgentSettings) -> CreateSession {
+    CreateSession {
+        cwd: "/w".to_owned(),
+        model: None,
+        mode: None,
+        title: None,
+        allow: Vec::new(),
+        deny: Vec::new(),
+        append_system_prompt: None,
+        agent,
+    }
 }
 
 pub(crate) async fn watch(handle: &Handle, id: &SessionId) -> Subscription {

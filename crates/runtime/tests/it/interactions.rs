@@ -8,7 +8,7 @@ use protocol::event::{
     QuestionRequest, RequestResolved,
 };
 use protocol::*;
-use runtime_api::{AgentSettings, Error, Handle, Pending, Prompt, Subscription};
+use runtime_api::{AgentSettings, Error, Handle, Interrupt, Pending, Prompt, Subscription};
 
 use crate::house::*;
 
@@ -158,7 +158,7 @@ async fn a3_a_stop_and_a_deletion_clear_what_waits() {
     let asked = permission(&mut viewer).await;
     question(&mut viewer).await;
     assert_eq!(waiting(&handle, &id).await.len(), 2);
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
     let by: Vec<_> = resolved(&events).iter().map(|it| (it.kind, it.outcome, it.by)).collect();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use driver_api::{Snapshot, Store};
 use protocol::{Block, EventBody, RefusalCode, Seq, TurnEnd};
-use runtime_api::{AgentSettings, Error, Overflow, Position, Prompt, SessionFilter};
+use runtime_api::{
+    AgentSettings, Error, ForkPoint, MessagesAfter, Overflow, Position, Prompt, SessionFilter,
+};
 
 use crate::house::{Script, World, session, turn, until_done, watch};
 
@@ -273,7 +275,7 @@ async fn copies_carry_the_conversation_and_leave_the_original_alone() {
     world.model.push(Script::Say("Noted."));
     turn(&handle, &id, "remember papaya").await;
     let before = world.disk.rows(&id);
-    let fork = handle.fork(&id, None).await.unwrap();
+    let fork = handle.fork(&id, ForkPoint::End).await.unwrap();
     let imported = handle.import(handle.export(&id).await.unwrap()).await.unwrap();
     for copy in [fork.id, imported.id] {
         handle.open(&copy, AgentSettings::default()).await.unwrap();
@@ -298,7 +300,7 @@ async fn transcripts_for_people_have_prompts_answers_and_results() {
     world.model.push(Script::Call(vec![("look", "x")]));
     world.model.push(Script::Say("Seen."));
     turn(&handle, &id, "look").await;
-    let messages = handle.messages(&id, Seq(0), 100).await.unwrap();
+    let messages = handle.messages(&id, MessagesAfter::Start, 100).await.unwrap().messages;
     let roles: Vec<_> = messages.iter().map(|message| format!("{:?}", message.role)).collect();
     assert_eq!(roles, ["User", "Assistant", "Tool", "Assistant"]);
     assert_eq!(messages[3].content, vec![Block::text("Seen.")]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::event::{Answer, PauseKind, QuestionRequest};
 use protocol::*;
-use runtime_api::{AgentSettings, Allowance, Prompt, Subscription};
+use runtime_api::{AgentSettings, Allowance, MessagesAfter, Prompt, Subscription};
 
 use crate::house::*;
 
@@ -202,7 +202,7 @@ async fn a_person_may_let_a_circle_go_on() {
     handle.prompt(&id, Prompt::text("go")).await.unwrap();
     let asked = pause(&mut viewer).await;
     assert_eq!(asked.about, Some(PauseKind::Repetition));
-    let told = handle.messages(&id, Seq(0), 100).await.unwrap();
+    let told = handle.messages(&id, MessagesAfter::Start, 100).await.unwrap().messages;
     assert!(!told.is_empty());
     handle.answer(&id, &asked.request_id, go_on()).await.unwrap();
     let (done, _) = until_done(&mut viewer).await;

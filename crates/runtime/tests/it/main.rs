@@ -7,6 +7,7 @@
     reason = "the functions that tests share are tests too"
 )]
 
+mod closing;
 mod compaction;
 mod crash;
 mod fakes;
@@ -16,6 +17,11 @@ mod house;
 mod interactions;
 mod lifecycle;
 mod limits;
+mod losing;
+mod opened;
 mod outage;
+mod own_rules;
+mod reading;
 mod slash;
 mod turns;
+mod viewing;

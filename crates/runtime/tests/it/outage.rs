@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use driver_api::{ModelError, ModelErrorKind};
 use protocol::{EventBody, TurnEnd};
-use runtime_api::{AgentSettings, Limits, Prompt};
+use runtime_api::{AgentSettings, Interrupt, Limits, Prompt};
 
 use crate::house::{Script, World, session, session_with, turn, until_done, watch};
 
@@ -103,7 +103,7 @@ async fn a_stop_during_the_pause_ends_the_turn_at_once() {
         }
     }
     let began = tokio::time::Instant::now();
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     let (done, _) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
     assert!(began.elapsed() < Duration::from_millis(100));

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use driver_api::{ModelError, ModelErrorKind};
 use protocol::event::{Answer, DeniedBy, Persist};
 use protocol::{Block, EventBody, Mode, StopReason, ToolCallId, TurnEnd};
-use runtime_api::{AgentSettings, CreateSession, Error, Limits, Prompt};
+use runtime_api::{AgentSettings, CreateSession, Error, Interrupt, Limits, Prompt};
 use serde_json::{Map, json};
 
-use crate::house::{Script, World, session, session_with, turn, until_done, watch};
+use crate::house::{Script, World, new_session, session, session_with, turn, until_done, watch};
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_reads_acts_and_says() {
@@ -28,13 +28,10 @@ async fn a_turn_reads_acts_and_says() {
         "session_updated",
         "prompt_started",
         "turn_start",
-        "context_set",
         "assistant_message",
         "usage",
         "tool_call",
         "tool_call",
-        "tool_started",
-        "tool_started",
         "tool_result",
         "tool_result",
         "turn_start",
@@ -198,7 +195,7 @@ async fn a_stop_ends_calls_and_keeps_what_was_said() {
     while world.effect_count("w") == 0 {
         tokio::task::yield_now().await;
     }
-    assert!(handle.interrupt(&id, false).await.unwrap());
+    assert!(handle.interrupt(&id, Interrupt::Running).await.unwrap());
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
     let stopped = events.iter().any(|body| {
@@ -215,7 +212,7 @@ async fn a_stop_ends_calls_and_keeps_what_was_said() {
             break;
         }
     }
-    handle.interrupt(&id, false).await.unwrap();
+    handle.interrupt(&id, Interrupt::Running).await.unwrap();
     let (done, events) = until_done(&mut viewer).await;
     assert_eq!(done.result.reason, TurnEnd::Interrupted);
     let kept = events.iter().any(|body| {
@@ -251,9 +248,7 @@ async fn a6_what_must_be_asked_for_is_denied_where_nobody_can_be_asked() {
     world.model.push(Script::Say("I may not."));
     let handle = world.process();
     let mode = Some(Mode::Ask);
-    let (cwd, model, title) = ("/w".to_owned(), None, None);
-    let agent = AgentSettings::default();
-    let new = CreateSession { cwd, model, mode, title, agent };
+    let new = CreateSession { mode, ..new_session(AgentSettings::default()) };
     let id = handle.create(new).await.unwrap().id;
     let (done, events) = turn(&handle, &id, "go").await;
     assert_eq!((done.result.reason, done.result.unanswered), (TurnEnd::Completed, 1));
@@ -273,8 +268,8 @@ async fn an_answer_lets_a_call_run_and_always_lets_the_next_one_too() {
     let handle = world.process();
     let mode = Some(Mode::Ask);
     let agent = AgentSettings { is_attended: true, ..AgentSettings::default() };
-    let (cwd, model, title) = ("/w".to_owned(), None, None);
-    let id = handle.create(CreateSession { cwd, model, mode, title, agent }).await.unwrap().id;
+    let new = CreateSession { mode, ..new_session(agent) };
+    let id = handle.create(new).await.unwrap().id;
     let mut viewer = watch(&handle, &id).await;
     handle.prompt(&id, Prompt::text("go")).await.unwrap();
     let request = loop {

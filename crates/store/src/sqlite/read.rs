@@ -50,6 +50,19 @@ macro_rules! session_columns {
     };
 }
 
+/// A page of sessions. Those that were touched at one instant follow each other by their keys; one
+/// that is gone has none, and all of its instant count as listed.
+macro_rules! list_of {
+    ($which:literal) => {
+        concat!(
+            session_columns!(),
+            $which,
+            " (updated_at, key) < (?1, coalesce((SELECT key FROM sessions WHERE id = ?3), 0)) \
+             ORDER BY updated_at DESC, key DESC LIMIT ?2"
+        )
+    };
+}
+
 /// Readers of one store.
 pub(super) struct Readers<'s> {
     pub(super) pool: &'s SqlitePool,
@@ -117,19 +130,21 @@ impl Readers<'_> {
     }
 
     pub(super) async fn list(&self, filter: ListFilter) -> Result<Vec<SessionRow>, StoreError> {
-        let all = concat!(
-            session_columns!(),
-            "WHERE updated_at < ?1 ORDER BY updated_at DESC, key DESC LIMIT ?2"
-        );
-        let of_folder = concat!(
-            session_columns!(),
-            "WHERE updated_at < ?1 AND cwd = ?3 ORDER BY updated_at DESC, key DESC LIMIT ?2"
-        );
-        let before = filter.before.map_or(i64::MAX, |before| before.0);
+        let sql = match (filter.is_busy, filter.cwd.is_some()) {
+            (false, false) => list_of!("WHERE"),
+            (false, true) => list_of!("WHERE cwd = ?4 AND"),
+            (true, false) => list_of!("INDEXED BY sessions_busy WHERE state <> 'idle' AND"),
+            (true, true) => {
+                list_of!("INDEXED BY sessions_busy WHERE state <> 'idle' AND cwd = ?4 AND")
+            }
+        };
+        let (before, last) = match filter.before {
+            Some((before, last)) => (before.0, last.as_str().to_owned()),
+            None => (i64::MAX, String::new()),
+        };
         let limit = if filter.limit == 0 { LIST_LEN } else { filter.limit.min(LIST_LEN_MAX) };
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let query = sqlx::query(if filter.cwd.is_some() { of_folder } else { all });
-        let query = query.bind(before).bind(limit);
+        let query = sqlx::query(sql).bind(before).bind(limit).bind(last);
         let query = match filter.cwd {
             Some(cwd) => query.bind(cwd),
             None => query,

@@ -1,6 +1,7 @@
 //! The schema: numbered files, applied in order.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,10 +15,12 @@ use super::fault::{fault, is_damage};
 use super::{beside, connect};
 
 /// The schema of this program.
-pub(super) const SCHEMA: Schema = Schema { migrations: &[SESSIONS_AND_EVENTS, LETTERS_AND_USAGE] };
+pub(super) const SCHEMA: Schema =
+    Schema { migrations: &[SESSIONS_AND_EVENTS, LETTERS_AND_USAGE, BUSY_SESSIONS] };
 const SESSIONS_AND_EVENTS: &str =
     include_str!("../../migrations/sqlite/0001_sessions_and_events.sql");
 const LETTERS_AND_USAGE: &str = include_str!("../../migrations/sqlite/0002_letters_and_usage.sql");
+const BUSY_SESSIONS: &str = include_str!("../../migrations/sqlite/0003_busy_sessions.sql");
 
 /// How long an opening waits for another process that migrates or repairs.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -43,7 +46,7 @@ pub(super) struct Schema {
 
 impl Schema {
     /// Returns the version that this program writes.
-    fn version(self) -> i64 {
+    pub(super) fn version(self) -> i64 {
         i64::try_from(self.migrations.len()).unwrap_or(i64::MAX)
     }
 
@@ -177,7 +180,9 @@ pub(super) async fn is_as_wanted(found: &[Item], wanted: &[Item]) -> sqlx::Resul
 pub(super) async fn lock(path: &Path) -> Result<File, StoreError> {
     let lock = beside(path, "-lock");
     let what = || format!("lock {}", lock.display());
-    let file = File::create(&lock).map_err(|error| fault(what(), error))?;
+    // Whoever can open it can hold it.
+    let file = File::options().create(true).append(true).mode(0o600).open(&lock);
+    let file = file.map_err(|error| fault(what(), error))?;
     let clock = SystemClock::default();
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

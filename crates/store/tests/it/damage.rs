@@ -288,7 +288,7 @@ async fn a_damaged_file_in_use_by_another_process_is_left_where_it_is() {
 async fn with_letters(is_migrated: bool) -> Folder {
     let folder = sound().await;
     if is_migrated {
-        let sql = "DROP TABLE letters; DROP INDEX events_of_usage; \
+        let sql = "DROP TABLE letters; DROP INDEX events_of_usage; DROP INDEX sessions_busy; \
             UPDATE schema_version SET version = 1; PRAGMA user_version = 1; \
             INSERT INTO snapshots VALUES (99, 1, 1, 1, zeroblob(50000))";
         crate::files::change(&folder.database(), sql.to_owned()).await;

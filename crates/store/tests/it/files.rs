@@ -289,7 +289,7 @@ async fn a_newer_database_is_refused_with_both_versions() {
     .await;
     let before = fs::read(folder.database()).unwrap();
     let error = store::sqlite::open(folder.options()).await.unwrap_err().to_string();
-    assert!(error.contains("99") && error.contains("up to 2"), "{error}");
+    assert!(error.contains("99") && error.contains("up to 3"), "{error}");
     assert_eq!(fs::read(folder.database()).unwrap(), before, "it is left as it was");
 }
 
@@ -304,7 +304,7 @@ async fn a_close_leaves_one_file() {
     store.close().await.unwrap();
     assert_eq!(folder.names("sessions.db"), ["sessions.db", "sessions.db-lock"]);
     assert_eq!(number(&folder.database(), "SELECT count(*) FROM log").await, 500);
-    assert_eq!(number(&folder.database(), "PRAGMA user_version").await, 2);
+    assert_eq!(number(&folder.database(), "PRAGMA user_version").await, 3);
 }
 
 #[tokio::test]
@@ -359,5 +359,18 @@ async fn the_files_of_a_store_are_private() {
         name.push(ending);
         let mode = fs::metadata(&name).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{name:?}: {mode:o}");
+    }
+}
+
+/// A probe that wrote nothing would call a full disk ready.
+#[tokio::test]
+async fn a_probe_reaches_the_disk_each_time() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let wal = || fs::metadata(format!("{}-wal", folder.database().display())).unwrap().len();
+    for _ in 0..3 {
+        let before = wal();
+        store.probe().await.unwrap();
+        assert!(wal() > before, "{before}");
     }
 }

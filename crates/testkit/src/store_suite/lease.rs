@@ -47,6 +47,7 @@ pub async fn a_living_owner_keeps_its_session(disk: &Disk) {
     let (one, two) = (disk.open().await, disk.open().await);
     let lease = created(&*one, "a").await;
     let owner = one.get(&id("a")).await.unwrap().owner.unwrap();
+    assert!(one.is_mine(&owner) && !two.is_mine(&owner));
     let refused = two.claim(&id("a")).await;
     assert!(matches!(refused, Err(StoreError::OwnedElsewhere(found)) if found == owner));
     assert_eq!(two.get(&id("a")).await.unwrap().owner, Some(owner));

@@ -87,8 +87,9 @@ pub async fn lists_keep_to_filter_and_limit(disk: &Disk) {
         made.unwrap();
     });
     let list = |cwd: Option<&str>, before: Option<i64>, limit: usize| {
-        let before = before.map(|n| START.plus_ms(n));
-        let filter = ListFilter { cwd: cwd.map(str::to_owned), before, limit };
+        let before = before.map(|n| (START.plus_ms(n), id(&format!("{n:03}"))));
+        let filter =
+            ListFilter { cwd: cwd.map(str::to_owned), before, limit, ..ListFilter::default() };
         let store = Arc::clone(&store);
         async move {
             let found = store.list(filter).await.unwrap();
@@ -101,6 +102,72 @@ pub async fn lists_keep_to_filter_and_limit(disk: &Disk) {
     assert_eq!(list(None, Some(10), 3).await, [9, 8, 7]);
     assert_eq!(list(Some("/work/1"), Some(10), 3).await, [9, 7, 5]);
     assert_eq!(list(Some("/work"), None, 3).await, [] as [i64; 0]);
+}
+
+/// However many were touched in one millisecond, and where a page ends among them.
+pub async fn pages_of_a_list_leave_nobody_out(disk: &Disk) {
+    let store = disk.open().await;
+    let new = |n: i64| NewSession { at: START.plus_ms(n / 5), ..session(&format!("{n:03}")) };
+    for n in 0..15 {
+        store.create(new(n)).await.unwrap();
+    }
+    for limit in 1..16 {
+        let (mut before, mut found) = (None, Vec::new());
+        loop {
+            let filter = ListFilter { before, limit, ..ListFilter::default() };
+            let page = store.list(filter).await.unwrap();
+            found.extend(page.iter().map(|row| row.id.clone()));
+            let Some(last) = page.last() else { break };
+            before = Some((last.updated_at, last.id.clone()));
+        }
+        let all: Vec<_> = (0..15).rev().map(|n| id(&format!("{n:03}"))).collect();
+        assert_eq!(found, all, "{limit} at a time");
+    }
+    let gone = Some((START.plus_ms(2), id("gone")));
+    let rest = store.list(ListFilter { before: gone, ..ListFilter::default() }).await.unwrap();
+    assert_eq!(rest.len(), 10);
+}
+
+pub async fn lists_of_the_busy_leave_the_idle_out(disk: &Disk) {
+    let store = disk.open().await;
+    let states = [SessionState::Idle, SessionState::Running, SessionState::Waiting];
+    for (name, state) in ["a", "b", "c"].into_iter().zip(states) {
+        let lease = created(&*store, name).await;
+        let head = SessionHead { state, ..store.get(&id(name)).await.unwrap().head };
+        store.append(&lease, rows(1, 1), Some(head)).await.unwrap();
+    }
+    let busy = |filter: ListFilter| {
+        let store = Arc::clone(&store);
+        async move {
+            let found = store.list(ListFilter { is_busy: true, ..filter }).await.unwrap();
+            found.into_iter().map(|row| row.id).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(busy(ListFilter::default()).await, [id("c"), id("b")]);
+    assert_eq!(busy(ListFilter { limit: 1, ..ListFilter::default() }).await, [id("c")]);
+    let cwd = Some(store.get(&id("b")).await.unwrap().cwd);
+    let of_folder = ListFilter { cwd, ..ListFilter::default() };
+    assert_eq!(busy(of_folder).await, [id("c"), id("b")]);
+    let elsewhere = ListFilter { cwd: Some("/nowhere".to_owned()), ..ListFilter::default() };
+    assert_eq!(busy(elsewhere).await, []);
+}
+
+pub async fn a_probe_changes_nothing(disk: &Disk) {
+    let store = disk.open().await;
+    let lease = created(&*store, "a").await;
+    store.append(&lease, rows(1, 2), None).await.unwrap();
+    let before = store.get(&id("a")).await.unwrap();
+    let (probed, appended) = tokio::join!(store.probe(), store.append(&lease, rows(3, 3), None));
+    probed.unwrap();
+    appended.unwrap();
+    store.probe().await.unwrap();
+    let after = store.get(&id("a")).await.unwrap();
+    assert_eq!((after.owner, after.head), (before.owner, before.head));
+    assert_eq!(all(&*store, "a").await, rows(1, 3));
+    assert_eq!(store.list(ListFilter::default()).await.unwrap().len(), 1);
+    store.close().await.unwrap();
+    assert!(matches!(store.probe().await, Err(StoreError::Fault(_))));
+    assert_eq!(all(&*disk.open().await, "a").await, rows(1, 3));
 }
 
 pub async fn the_head_is_replaced_with_an_append(disk: &Disk) {

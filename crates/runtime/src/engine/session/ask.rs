@@ -6,7 +6,7 @@ use std::time::Duration;
 use driver_api::{Model, ModelError, ModelErrorKind, ModelResponse, StoreError};
 use futures_util::FutureExt;
 use protocol::event::{Notice, NoticeLevel};
-use protocol::{Block, MessageId, StopReason, ToolCallId};
+use protocol::{Block, EventBody, MessageId, Seq, StopReason, ToolCallId};
 use tokio::sync::mpsc;
 
 use super::{Asked, LIVE, Outcome, Session};
@@ -36,7 +36,7 @@ impl Session {
             }
         };
         self.load_transcript().await?;
-        self.set_context().await;
+        self.set_context().await?;
         if self.state.turn.as_ref().is_some_and(|turn| turn.step == 1) {
             // Once a model has heard a prompt, no crash may forget it.
             self.flush().await?;
@@ -83,15 +83,31 @@ impl Session {
     }
 
     /// Builds and records what the model is told before the transcript, once per session.
-    async fn set_context(&mut self) {
+    async fn set_context(&mut self) -> Result<(), StoreError> {
         let is_set = self.live.transcript.as_ref().is_some_and(|t| t.system().is_some());
         if is_set {
-            return;
+            return Ok(());
         }
         let now = self.services.options.clock.now();
-        let append = self.agent.append_system_prompt.clone();
-        let system = context::build(&*self.workspace, now, append.as_deref()).await;
+        let own = self.own_words().await?;
+        let appended = [own.as_deref(), self.agent.append_system_prompt.as_deref()];
+        let system = context::build(&*self.workspace, now, &appended).await;
         self.apply_sure(Command::SetContext { system });
+        Ok(())
+    }
+
+    /// Returns the session's own text for the system prompt, which its first event holds.
+    async fn own_words(&mut self) -> Result<Option<String>, StoreError> {
+        if !self.state.has_own_words {
+            return Ok(None);
+        }
+        self.flush().await?;
+        let first = self.services.options.store.read(&self.id, Seq(1), 1).await?.pop();
+        let body = first.and_then(|row| EventBody::decode(row.kind, &row.body).ok());
+        Ok(match body {
+            Some(EventBody::SessionStart(start)) => start.append_system_prompt,
+            _ => None,
+        })
     }
 
     /// Takes an answer.

@@ -134,8 +134,15 @@ impl Session {
 
     /// Waits until it is captured what the newest turn left, for a while.
     pub(super) async fn finish_recording(&mut self) -> Result<(), StoreError> {
+        self.finish_recording_within(RECORDING_GRACE).await
+    }
+
+    pub(super) async fn finish_recording_within(
+        &mut self,
+        grace: Duration,
+    ) -> Result<(), StoreError> {
         let clock = Arc::clone(&self.services.options.clock);
-        let until = clock.elapsed() + RECORDING_GRACE;
+        let until = clock.elapsed() + grace;
         while self.state.turn.is_none() && self.is_recording_due() {
             self.drive().await?;
             let left = until.saturating_sub(clock.elapsed());

@@ -165,6 +165,9 @@ impl Session {
                 _ => None,
             })
             .unwrap_or_default();
+        if let Err(error) = self.renew_policy() {
+            tracing::error!(session = %self.id, %error, "take the newest policy");
+        }
         let message_id = MessageId::new(self.services.fresh_id());
         let steps_max = self.agent.limits.max_turns;
         let command = self.command_of(&content);

@@ -5,14 +5,14 @@ use std::time::Duration;
 use driver_api::{Asks, StoreError};
 use protocol::event::{
     Answer, DecidedBy, PauseKind, Persist, PlanRequest, QuestionOption, QuestionRequest,
-    WORDS_BYTES_MAX,
+    WORDS_CHARS_MAX,
 };
 use protocol::{EventBody, Mode, Refusal, RefusalCode, RequestId, Timestamp, ToolCallId};
 use runtime_api::Error;
 
 use super::Session;
-use super::requests::session_policy;
 use crate::engine::letters;
+use crate::engine::rules::session_policy;
 use crate::kernel::{Command, Decided, GO_ON};
 
 /// How often letters are looked for while something waits for a person. Nobody notices so short a
@@ -94,9 +94,8 @@ impl Session {
         let is_new_rule = decided.rule.is_some();
         self.apply(Command::Resolve(decided))?;
         if is_new_rule {
-            let base = &self.services.options.policy;
-            self.policy =
-                std::sync::Arc::new(session_policy(base, &self.agent, &self.state.rules)?);
+            let policy = session_policy(&self.above, &self.agent, &self.state)?;
+            self.policy = std::sync::Arc::new(policy);
             self.settle_covered();
         }
         self.end_if_done();
@@ -133,8 +132,8 @@ impl Session {
             | Answer::Rejected { feedback: words } => words.as_ref(),
             _ => None,
         };
-        if words.is_some_and(|words| words.len() > WORDS_BYTES_MAX) {
-            let message = format!("feedback: at most {WORDS_BYTES_MAX} bytes are taken");
+        if words.is_some_and(|words| words.chars().count() > WORDS_CHARS_MAX) {
+            let message = format!("feedback: at most {WORDS_CHARS_MAX} characters are taken");
             return Err(Refusal::new(RefusalCode::Invalid, message).into());
         }
         match &decided.answer {

@@ -1,30 +1,18 @@
 //! Answering the mailbox.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use driver_api::StoreError;
-use policy::{Layer, LayerName, Policy, Rule};
-use protocol::event::SessionEnd;
-use protocol::{Block, Event, EventBody, MessageId, Mode, Refusal, RefusalCode, RequestId, Seq};
-use runtime_api::{
-    AgentSettings, Delivery, Error, Overflow, Position, Prompt, PromptAccepted, PromptPart,
-    SessionInfo, Subscription,
-};
+use policy::{Policy, Rule};
+use protocol::{Block, MessageId, Mode, Refusal, RefusalCode, RequestId};
+use runtime_api::{AgentSettings, Error, Prompt, PromptAccepted, PromptPart, SessionInfo};
 
 use super::Session;
+use crate::engine::attachments::{self, ATTACHMENTS_MAX, Files, PROMPT_BYTES_MAX};
 use crate::engine::mailbox::Message;
-use crate::engine::stored;
-use crate::kernel::{Command, Ending, NewPrompt};
-
-/// Bytes of text in a prompt.
-const PROMPT_BYTES_MAX: usize = 25 * 1024 * 1024;
-
-/// Attachments of a prompt.
-const ATTACHMENTS_MAX: usize = 20;
-
-/// How many recorded events a new viewer is given at most.
-const REPLAY_MAX: u64 = 1_000;
+use crate::engine::rules::session_policy;
+use crate::engine::stored::{self, LogView};
+use crate::kernel::{Command, NewPrompt};
 
 impl Session {
     /// Answers one message. An asker that has gone is no reason to undo anything.
@@ -40,16 +28,10 @@ impl Session {
                 }
                 let _gone = reply.send(accepted);
             }
-            Message::Interrupt { clear_queue, reply } => {
-                let is_running = self.state.turn.is_some();
-                if clear_queue {
-                    self.apply_sure(Command::ClearQueue);
-                }
-                if is_running {
-                    self.stop();
-                }
+            Message::Interrupt(which, reply) => {
+                let is_stopped = self.interrupt(&which);
                 self.flush().await?;
-                let _gone = reply.send(Ok(is_running));
+                let _gone = reply.send(Ok(is_stopped));
             }
             Message::Answer(request, answer, reply) => {
                 let answered = self.answer(&request, answer).await;
@@ -79,15 +61,33 @@ impl Session {
                 let configured = self.configure(*agent).await.map(|()| self.info());
                 let _gone = reply.send(configured);
             }
+            Message::Subscribe(..) | Message::View(_) | Message::Usage(_) | Message::Files(_) => {
+                self.tell_facts(message).await?
+            }
+            Message::Close(..) => debug_assert!(false, "closing is handled by the loop"),
+        }
+        Ok(())
+    }
+
+    /// Answers a question that changes nothing. What is told is durable.
+    async fn tell_facts(&mut self, message: Message) -> Result<(), StoreError> {
+        self.flush().await?;
+        match message {
             Message::Subscribe(position, overflow, reply) => {
                 let subscription = self.subscribe(position, overflow).await?;
                 let _gone = reply.send(Ok(subscription));
             }
-            Message::Info(reply) => {
-                self.flush().await?;
-                let _gone = reply.send(Ok(self.info()));
+            Message::View(reply) => {
+                let log = LogView { view: self.state.view.clone(), last: self.state.seq };
+                let _gone = reply.send(Ok(log));
             }
-            Message::Close(..) => debug_assert!(false, "closing is handled by the loop"),
+            Message::Usage(reply) => {
+                let _gone = reply.send(Ok(stored::usage_of(&self.state)));
+            }
+            Message::Files(reply) => {
+                let _gone = reply.send(Ok(self.files()));
+            }
+            _ => debug_assert!(false, "commands are handled by the caller"),
         }
         Ok(())
     }
@@ -99,6 +99,7 @@ impl Session {
 
     fn accept(&mut self, prompt: Prompt) -> Result<PromptAccepted, Error> {
         let content = content_of(prompt)?;
+        self.renew_policy()?;
         let prompt_id = self.fresh_prompt_id();
         let message_id = MessageId::new(self.services.fresh_id());
         let steps_max = self.agent.limits.max_turns;
@@ -109,27 +110,6 @@ impl Session {
         let position = self.state.queue.iter().position(|(queued, _)| *queued == id);
         let position = position.map_or(0, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
         Ok(PromptAccepted { prompt_id: id, position })
-    }
-
-    /// Tells everything that runs to stop; the turn ends in that way when it has.
-    pub(super) fn stop_with(&mut self, ending: Ending) {
-        if self.live.stopping_since.is_none() {
-            self.live.stop_as = Some(ending);
-            self.stop();
-        }
-    }
-
-    /// Tells everything that runs to stop; the turn ends when it has.
-    fn stop(&mut self) {
-        if self.live.stopping_since.is_some() {
-            return;
-        }
-        self.live.stopping_since = Some(self.services.options.clock.elapsed());
-        self.live.cancel.cancel();
-        if let Some(asking) = &self.live.asking {
-            asking.abort();
-        }
-        self.live.hooks.abort();
     }
 
     /// Returns the rule of an "always": the given one if it parses, else the narrowest that was
@@ -172,6 +152,7 @@ impl Session {
     }
 
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Error> {
+        self.renew_policy()?;
         self.policy.check_mode(mode)?;
         self.apply(Command::SetMode(mode))?;
         self.settle_covered();
@@ -181,163 +162,72 @@ impl Session {
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), Error> {
         let model = self.services.options.models.resolve(name)?;
         let id = model.info().id.clone();
+        self.renew_policy()?;
         self.policy.check_model(&id)?;
         self.apply(Command::SetModel(id))?;
+        Ok(())
+    }
+
+    /// Takes the layers above that were put in place of the old ones. Not while a turn runs: what
+    /// it may do does not change under its hands.
+    pub(super) fn renew_policy(&mut self) -> Result<(), Error> {
+        let above = self.services.options.policies.current();
+        if self.state.turn.is_some() || Arc::ptr_eq(&above, &self.above) {
+            return Ok(());
+        }
+        let policy = session_policy(&above, &self.agent, &self.state)?;
+        (self.above, self.policy) = (above, Arc::new(policy));
         Ok(())
     }
 
     /// Takes new flags: they count from the next step on.
     pub(super) async fn configure(&mut self, agent: AgentSettings) -> Result<(), Error> {
         let options = &self.services.options;
-        let policy = session_policy(&options.policy, &agent, &self.state.rules)?;
+        let above = options.policies.current();
+        let policy = session_policy(&above, &agent, &self.state)?;
         if agent.roots != self.agent.roots {
             let opened = options.workspaces.open(&self.state.cwd, &agent.roots).await;
             self.workspace = opened.map_err(crate::engine::opening::unfit)?;
         }
-        self.policy = Arc::new(policy);
+        (self.above, self.policy) = (above, Arc::new(policy));
+        self.face.configure(&agent);
         self.agent = agent;
         Ok(())
     }
 
-    async fn subscribe(
-        &mut self,
-        position: Position,
-        overflow: Overflow,
-    ) -> Result<Subscription, StoreError> {
-        self.flush().await?;
-        let from = match position {
-            Position::Live => self.state.seq.next(),
-            Position::After(seq) => seq.next(),
-            Position::From(seq) => seq,
-            Position::AfterFrame(_) => Seq(1),
-        };
-        let oldest = Seq(self.state.seq.0.saturating_sub(REPLAY_MAX) + 1);
-        let mut backlog = VecDeque::new();
-        let start = from.max(oldest);
-        let events = self.recorded(start).await?;
-        let is_gap = match position {
-            // The frames tell: whoever has seen the first of these has seen all before.
-            Position::AfterFrame(seen) => events.first().is_some_and(|first| first.frame > seen),
-            Position::Live | Position::After(_) | Position::From(_) => true,
-        };
-        if from < oldest && is_gap {
-            backlog.push_back(Delivery::Gap { dropped: oldest.0 - from.0.max(1) });
+    /// Returns the files that a prompt may attach.
+    fn files(&self) -> Files {
+        Files {
+            workspace: Arc::clone(&self.workspace),
+            policy: Arc::clone(&self.policy),
+            mode: self.state.mode,
+            home: self.services.options.user_home.clone(),
         }
-        for event in events {
-            if !matches!(position, Position::AfterFrame(frame) if event.frame <= frame) {
-                backlog.push_back(Delivery::Event(event));
-            }
-        }
-        Ok(self.viewers.add(backlog, overflow))
-    }
-
-    /// Returns the recorded events from a position on, from memory where they are at hand.
-    async fn recorded(&self, start: Seq) -> Result<Vec<Arc<Event>>, StoreError> {
-        if start > self.state.seq {
-            return Ok(Vec::new());
-        }
-        let recent = &self.live.recent;
-        let is_at_hand = |(first, _): &(Arc<Event>, usize)| first.seq <= Some(start);
-        if recent.front().is_some_and(is_at_hand) {
-            let events = recent.iter().map(|(event, _)| Arc::clone(event));
-            return Ok(events.filter(|event| event.seq >= Some(start)).collect());
-        }
-        let limit = usize::try_from(REPLAY_MAX).unwrap_or(usize::MAX);
-        let rows = self.services.options.store.read(&self.id, start, limit).await?;
-        let events = rows.into_iter().filter_map(|row| {
-            let body = EventBody::decode(row.kind, &row.body).ok()?;
-            let (session_id, seq) = (self.id.clone(), Some(row.seq));
-            Some(Arc::new(Event { body, session_id, seq, frame: row.frame, ts: row.at }))
-        });
-        Ok(events.collect())
     }
 
     /// Returns what one sees from outside.
-    pub(super) fn info(&self) -> SessionInfo {
+    pub(crate) fn info(&self) -> SessionInfo {
         let head = crate::engine::outbox::head_of(&self.state);
-        let model = self.services.options.models.resolve(&self.state.model).ok();
+        let (model, window) = &self.live.window;
         SessionInfo {
             context_tokens: self.state.tokens(),
-            context_window: model.and_then(|model| model.info().context_window),
+            context_window: window.filter(|_| *model == self.state.model),
             usage: self.state.usage,
             last_seq: self.state.seq.0,
             updated_at: self.live.updated_at,
+            is_open: true,
+            queued: stored::count(self.state.queue.len()),
+            pending: stored::count(self.state.waits().count()),
+            last_frame: self.last_frame(),
             ..stored::info(&self.id, &self.state.cwd, head, self.created_at)
         }
     }
-
-    /// Tells whether the turn does nothing but wait for a person.
-    fn is_only_waiting(&self) -> bool {
-        let live = &self.live;
-        let is_quiet = live.running.is_empty() && live.asking.is_none() && live.vetting.is_empty();
-        self.state.is_waiting() && is_quiet && live.stopping_since.is_none()
-    }
-
-    /// Stops the turn, waits for its end, and says in the log that the session was closed.
-    pub(crate) async fn close(&mut self, reason: SessionEnd) -> Result<(), StoreError> {
-        self.live.is_closing = true;
-        if reason == SessionEnd::Shutdown && self.is_only_waiting() {
-            // Whoever opens the session next asks again: the request is in the log.
-            self.flush().await?;
-            self.snapshot(1).await?;
-            return self.services.options.store.release(&self.lease).await;
-        }
-        if reason != SessionEnd::Shutdown {
-            self.apply_sure(Command::ClearQueue);
-        }
-        if self.state.turn.is_some() {
-            self.stop();
-        }
-        while self.state.turn.is_some() {
-            self.drive().await?;
-            if self.state.turn.is_none() {
-                break;
-            }
-            let clock = Arc::clone(&self.services.options.clock);
-            let grace = self.stop_grace();
-            tokio::select! {
-                Some(outcome) = self.live.effects.join_next() => match outcome {
-                    Ok(outcome) => self.settle(outcome).await?,
-                    Err(error) => self.broken(&error).await?,
-                },
-                Some((call, piece)) = self.live.progress.1.recv() => {
-                    self.progress(call, piece).await?;
-                }
-                () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
-                    self.abandon().await?;
-                }
-            }
-        }
-        self.finish_recording().await?;
-        self.apply_sure(Command::Close(reason));
-        self.flush().await?;
-        self.snapshot(200).await?;
-        self.services.options.store.release(&self.lease).await
-    }
-}
-
-/// Combines the layers above with the session's own rules.
-pub(crate) fn session_policy(
-    base: &Policy,
-    agent: &AgentSettings,
-    always: &[String],
-) -> Result<Policy, Error> {
-    let parse = |name: &str, rules: &[String]| -> Result<Vec<Rule>, Error> {
-        Rule::parse_all(rules)
-            .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("{name}: {error}")).into())
-    };
-    let mut flags = Layer::new(LayerName::Flags);
-    flags.allow = parse("allow", &agent.allow)?;
-    flags.deny = parse("deny", &agent.deny)?;
-    let mut session = Layer::new(LayerName::Session);
-    session.allow = parse("rule", always)?;
-    Ok(base.clone().tighten(session).tighten(flags))
 }
 
 fn content_of(prompt: Prompt) -> Result<Vec<Block>, Error> {
     let invalid = |message: String| Err(Refusal::new(RefusalCode::Invalid, message).into());
     let mut bytes = 0;
-    let mut attachments = 0;
+    let mut attached = 0;
     let mut content = Vec::with_capacity(prompt.parts.len());
     for part in prompt.parts {
         match part {
@@ -346,19 +236,21 @@ fn content_of(prompt: Prompt) -> Result<Vec<Block>, Error> {
                 content.push(Block::text(text));
             }
             PromptPart::Image(image) => {
-                attachments += 1;
                 bytes += image.data.len();
-                content.push(Block::Image(image));
+                content.push(Block::Image(attachments::named_truly(attached, image)?));
+                attached += 1;
+            }
+            PromptPart::File(path) => {
+                let message = format!("attachments: {path} was not read before the prompt came");
+                return Err(driver_api::Fault::new(message).into());
             }
         }
     }
     if bytes > PROMPT_BYTES_MAX {
-        let (is, max) = (stdx::bytes(bytes as u64), stdx::bytes(PROMPT_BYTES_MAX as u64));
-        let message = format!("text: the prompt has {is}, the limit is {max}");
-        return Err(Refusal::new(RefusalCode::TooLarge, message).into());
+        return Err(attachments::too_large(bytes).into());
     }
-    if attachments > ATTACHMENTS_MAX {
-        return invalid(format!("attachments: {attachments} are more than {ATTACHMENTS_MAX}"));
+    if attached > ATTACHMENTS_MAX {
+        return Err(attachments::too_many(attached).into());
     }
     content.retain(|block| !block.is_blank());
     if content.is_empty() {

@@ -17,10 +17,20 @@ const CHANGED: &str = "not run: what this call touches has changed since it was 
 const NOT_BEGUN: &str = "not run: the program ended before this call began. Ask again if it is \
      still right.";
 
+/// What viewers read when a model call begins anew that the program had not seen to its end.
+const RESTARTED: &str = "the program was started again in the middle of the answer";
+
 impl Session {
     /// Reads what the calls of the running step ask for, looks up what they are about, and
     /// answers those that may have had an effect when the program died.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
+        let Some(turn) = &self.state.turn else { return Ok(()) };
+        if turn.step > 0 && !turn.is_answered {
+            // The model is asked again: viewers must not take its new pieces for more of the old.
+            let (attempt, delay_ms) = (1, 0);
+            let (reason, partial_text) = (RESTARTED.to_owned(), String::new());
+            self.apply_sure(Command::Retry { attempt, delay_ms, reason, partial_text });
+        }
         let Some(turn) = &self.state.turn else { return Ok(()) };
         if turn.calls.is_empty() {
             return Ok(());

@@ -93,6 +93,23 @@ async fn the_second_version_finds_the_usage_of_the_first() {
     connection.close().await.unwrap();
 }
 
+/// The plan names the index: a list of the busy reads nothing of the others.
+#[tokio::test]
+async fn the_third_version_finds_the_busy_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sessions.db");
+    let mut connection = of_version_one(&path).await;
+    sqlx::raw_sql(OLD_ROWS).execute(&mut connection).await.unwrap();
+    let busy = "INSERT INTO sessions VALUES \
+        (2, 'ses-b', '/', NULL, 'm', 'ask', 'waiting', 0, 0.0, 1, 1, 3, 1, NULL, NULL)";
+    sqlx::raw_sql(busy).execute(&mut connection).await.unwrap();
+    SCHEMA.migrate(&mut connection, &path).await.unwrap();
+    let sql = "SELECT id FROM sessions INDEXED BY sessions_busy WHERE state <> 'idle'";
+    let found: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
+    assert_eq!(found, ["ses-b"]);
+    connection.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_migrated_database_is_as_wanted_and_a_changed_one_is_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -105,8 +105,17 @@ impl Batch {
             }
         }
         let updates = std::mem::take(&mut self.updates);
-        for chunk in chunks(&updates) {
-            script.add(connection, UPDATE, chunk, (UPDATE_END, 10)).await?;
+        let (heads, others): (Vec<_>, Vec<_>) =
+            updates.into_iter().partition(|update| update.head.is_some());
+        for chunk in chunks(&heads) {
+            script.add(connection, UPDATE_HEAD, chunk, (UPDATE_END, 9)).await?;
+            for update in chunk {
+                script.bind_update(update)?;
+                script.bind_head(update.head.as_ref())?;
+            }
+        }
+        for chunk in chunks(&others) {
+            script.add(connection, UPDATE, chunk, (UPDATE_END, 3)).await?;
             for update in chunk {
                 script.bind_update(update)?;
             }
@@ -125,13 +134,15 @@ const GUARD_END: &str = ") AS v CROSS JOIN sessions AS s WHERE s.key = v.column1
     AND s.id = v.column2 AND s.generation = v.column3 AND s.last_seq = v.column4 \
     AND s.owner_instance = v.column5";
 
-/// Changes sessions from a list of values; a null `at` and a missing head leave things as they are.
+/// Changes sessions from a list of values; a null `at` leaves the old one. SQLite writes an index
+/// anew for every update that names one of its columns, so that heads have a statement of their
+/// own.
 const UPDATE: &str = "UPDATE sessions SET \
+    last_seq = v.column2, updated_at = coalesce(v.column3, updated_at) FROM (VALUES ";
+const UPDATE_HEAD: &str = "UPDATE sessions SET \
     last_seq = v.column2, updated_at = coalesce(v.column3, updated_at), \
-    title = iif(v.column4, v.column5, title), model = iif(v.column4, v.column6, model), \
-    mode = iif(v.column4, v.column7, mode), state = iif(v.column4, v.column8, state), \
-    prompts = iif(v.column4, v.column9, prompts), \
-    cost_usd = iif(v.column4, v.column10, cost_usd) FROM (VALUES ";
+    title = v.column4, model = v.column5, mode = v.column6, state = v.column7, \
+    prompts = v.column8, cost_usd = v.column9 FROM (VALUES ";
 const UPDATE_END: &str = ") AS v WHERE sessions.key = v.column1";
 
 /// Cuts a slice into pieces of the fixed sizes.
@@ -206,9 +217,10 @@ impl Script {
     fn bind_update(&mut self, update: &Update) -> sqlx::Result<()> {
         self.bind(update.key)?;
         self.bind(update.last_seq)?;
-        self.bind(update.at.map(|at| at.0))?;
-        let head = update.head.as_ref();
-        self.bind(i64::from(head.is_some()))?;
+        self.bind(update.at.map(|at| at.0))
+    }
+
+    fn bind_head(&mut self, head: Option<&SessionHead>) -> sqlx::Result<()> {
         self.bind(head.and_then(|head| head.title.clone()))?;
         self.bind(head.map(|head| head.model.clone()))?;
         self.bind(head.map(|head| head.mode.as_str()))?;

@@ -13,6 +13,7 @@ use super::{Attempt, Shared, cut, letters, redo};
 use crate::blob::BlobHash;
 use crate::row::{KEY_MAX, SEQ_MAX, StoredRow, event_id, snapshot_sum};
 use crate::sqlite::fault::fault;
+use crate::sqlite::schema::SCHEMA;
 
 /// What a piece of work answers: the generation, or the last seq, or nothing (0).
 pub(super) type Answer = Result<u64, StoreError>;
@@ -95,6 +96,7 @@ impl<'w> Transaction<'w> {
             Work::Post(session, letter) => self.post(session, letter).await,
             Work::DropLetter(lease, id) => self.drop_letter(lease, id).await,
             Work::Remove(lease) => self.remove(lease).await,
+            Work::Probe(_) => self.probe().await,
         }
     }
 
@@ -337,6 +339,14 @@ impl<'w> Transaction<'w> {
             sqlx::query(sql).bind(facts.key).execute(&mut *self.connection).await?;
         }
         self.facts.remove(&lease.session);
+        Ok(Ok(0))
+    }
+
+    /// Writes the version into the header once more. SQLite writes the page though nothing in it
+    /// changes, so that a disk that is full or read-only says so.
+    async fn probe(&mut self) -> sqlx::Result<Answer> {
+        let sql = format!("PRAGMA user_version = {}", SCHEMA.version());
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *self.connection).await?;
         Ok(Ok(0))
     }
 

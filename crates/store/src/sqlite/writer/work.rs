@@ -20,6 +20,8 @@ pub(in crate::sqlite) enum Work {
     Post(SessionId, Letter),
     DropLetter(Lease, String),
     Remove(Lease),
+    /// Write what is there already. It is about no session; the id is empty.
+    Probe(SessionId),
 }
 
 impl Work {
@@ -27,7 +29,7 @@ impl Work {
     pub(super) fn session(&self) -> &SessionId {
         match self {
             Work::Create(session, _) => &session.id,
-            Work::Claim(session) | Work::Post(session, _) => session,
+            Work::Claim(session) | Work::Post(session, _) | Work::Probe(session) => session,
             Work::Release(lease)
             | Work::Append(lease, ..)
             | Work::Truncate(lease, _)
@@ -46,7 +48,8 @@ impl Work {
             | Work::Truncate(..)
             | Work::Post(..)
             | Work::DropLetter(..)
-            | Work::Remove(_) => true,
+            | Work::Remove(_)
+            | Work::Probe(_) => true,
             Work::Claim(_) | Work::Release(_) | Work::PutSnapshot(..) => false,
         }
     }
@@ -63,7 +66,8 @@ impl Work {
             | Work::Release(_)
             | Work::Truncate(..)
             | Work::DropLetter(..)
-            | Work::Remove(_) => 0,
+            | Work::Remove(_)
+            | Work::Probe(_) => 0,
         }
     }
 }

@@ -4,25 +4,28 @@
 //! with each piece, which makes an argument of 10 MB that comes in small pieces cost minutes.
 
 /// Longest line and longest event, in bytes: a protocol line's limit everywhere in Narthex.
-pub(crate) const LINE_BYTES_MAX: usize = 32 << 20;
+pub const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
+    /// The `id` field, where this event has one.
+    pub id: Option<String>,
     /// The `event` field; empty where the server gave none.
-    pub(crate) name: String,
+    pub name: String,
     /// The `data` lines, joined by line feeds.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// A line or an event is over [`LINE_BYTES_MAX`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub struct TooLong;
 
 /// The decoder. Takes bytes in any cut; line ends may be LF, CRLF or CR.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     line: Vec<u8>,
+    id: Option<Vec<u8>>,
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -32,7 +35,10 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Takes bytes and appends the events that they complete.
-    pub(crate) fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
+    ///
+    /// # Errors
+    /// [`TooLong`]; what came before is appended.
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
         let mut rest = bytes;
         while let Some((&first, tail)) = rest.split_first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
@@ -53,7 +59,7 @@ impl Decoder {
 
     /// Returns what an end of the stream leaves: the event whose blank line never came. It may
     /// be cut anywhere; whoever reads it must not take it for broken.
-    pub(crate) fn rest(&mut self) -> Option<Event> {
+    pub fn rest(&mut self) -> Option<Event> {
         let mut events = Vec::new();
         self.end_line(&mut events).ok()?;
         self.dispatch(&mut events);
@@ -101,17 +107,20 @@ impl Decoder {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.name = value.to_vec(),
-            // Comments (keep-alives), ids and retry times mean nothing here.
+            // The standard passes over an id with a zero byte in it.
+            b"id" if !value.contains(&0) => self.id = Some(value.to_vec()),
+            // Comments (keep-alives) and retry times mean nothing here.
             _ => {}
         }
         Ok(())
     }
 
     fn dispatch(&mut self, events: &mut Vec<Event>) {
+        let id = self.id.take();
         let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
         if std::mem::take(&mut self.has_data) {
-            events.push(Event { name: text(name), data: text(data) });
+            events.push(Event { id: id.map(text), name: text(name), data: text(data) });
         }
     }
 }
@@ -135,7 +144,7 @@ mod tests {
     }
 
     fn event(name: &str, data: &str) -> Event {
-        Event { name: name.into(), data: data.into() }
+        Event { id: None, name: name.into(), data: data.into() }
     }
 
     #[test]
@@ -143,7 +152,8 @@ mod tests {
         let stream = "\u{feff}: keep-alive\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\n\
                       id: 7\nretry: 5\ndata: é\n\n\
                       event: nothing\n\ndata\rdata: x\r\r";
-        let expected = vec![event("a", "1\n2"), event("", "é"), event("", "\nx")];
+        let seventh = Event { id: Some("7".to_owned()), ..event("", "é") };
+        let expected = vec![event("a", "1\n2"), seventh, event("", "\nx")];
         assert_eq!(decode(&[stream.as_bytes()]), expected);
         let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
         assert_eq!(decode(&bytes), expected, "in single bytes");
