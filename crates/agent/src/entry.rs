@@ -3,14 +3,21 @@
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::keeper::Keeper;
 use crate::sys;
+
+/// The variable with the number of files that the agent and its commands may have open. Whoever
+/// raised the limit for itself passes the one from before.
+pub const OPEN_FILES_VARIABLE: &str = "NARTHEX_AGENT_OPEN_FILES";
 
 /// Runs the agent on its standard input, which must be a socket. Returns when the other end has
 /// closed and every tree is gone.
 ///
 /// Call it before anything else is set up: the agent forks, so its process must have one thread.
 pub fn run() -> ExitCode {
+    limit_open_files(std::env::var(OPEN_FILES_VARIABLE).ok().as_deref());
     match sys::take_stream() {
         Ok(stream) => main_with(stream),
         Err(error) => {
@@ -31,6 +38,17 @@ pub fn main_with(stream: OwnedFd) -> ExitCode {
             complain(&format!("start agent: {error}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Lowers the soft limit of open files to what is said. It is never raised here.
+fn limit_open_files(text: Option<&str>) {
+    let limit = getrlimit(Resource::Nofile);
+    let Some(wanted) = text.and_then(|text| text.parse().ok()) else { return };
+    if limit.current.is_none_or(|current| current > wanted) {
+        // Commands run all the same: with more than they expect.
+        let _ =
+            setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
     }
 }
 

@@ -36,4 +36,4 @@ mod sys;
 mod tree;
 pub mod wire;
 
-pub use entry::{main_with, run};
+pub use entry::{OPEN_FILES_VARIABLE, main_with, run};

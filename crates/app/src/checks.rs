@@ -1,5 +1,7 @@
 //! The checks of `narthex doctor`. They look and change nothing.
 
+mod server;
+
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ pub(crate) async fn all(want: Want<'_>) -> Vec<Check> {
     checks.push(home(&settings.places.home));
     checks.push(store(&settings));
     checks.push(agent(&settings, want.environment));
+    checks.extend(server::checks(&settings).await);
     checks.extend(models(&settings).await);
     checks
 }

@@ -26,7 +26,7 @@ impl Environment {
         Self {
             variables,
             cwd: std::env::current_dir().unwrap_or_default(),
-            system: PathBuf::from("/etc/narthex"),
+            system: PathBuf::from(narthex::governed::SYSTEM_FOLDER),
             program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("narthex")),
         }
     }

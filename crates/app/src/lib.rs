@@ -1,7 +1,8 @@
 //! The program: settings, signals, the way from `main` to a door.
 //!
 //! **What**: [`run`], and [`Settings`] with where each value comes from.
-//! **Knows** `narthex` for the assembly and `door-cli` for what people type.
+//! **Knows** `narthex` for the assembly, `door-cli` for what people type, and the HTTP doors that
+//! a server puts behind one gate.
 //! **Never** decides what a session does: it finds out what people want and hands it on.
 
 mod checks;
@@ -12,6 +13,7 @@ mod machine;
 mod model_choice;
 mod policy;
 mod schema;
+mod serve;
 mod settings;
 mod start;
 

@@ -8,6 +8,7 @@ use door_cli::{
     UntrustedProject,
 };
 use driver_api::{Clock, RuleBook, SystemClock};
+use narthex::governed::KeptRules;
 use protocol::{Mode, Timestamp};
 use runtime_api::AgentSettings;
 use stdx::Secret;
@@ -31,6 +32,10 @@ impl Program {
         Want { globals, environment: &self.environment }
     }
 
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     /// Returns a path of the command line as the system finds it.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
         self.environment.cwd.join(path)
@@ -44,9 +49,7 @@ impl Machine for Program {
             Need::Archive => Settings::load_what_is_right(want)?,
             Need::NewSession | Need::StoredSessions | Need::Demo => Settings::load(want)?,
         };
-        if let Some(level) = settings.log_level.value {
-            logging::start(&settings.places.home, level)?;
-        }
+        logging::to_file(&settings)?;
         // What is only looked at needs no policy.
         if need != Need::Archive {
             policy::ensure(&mut settings).await?;
@@ -166,13 +169,21 @@ impl Machine for Program {
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// Returns the name of a folder as text.
+///
+/// # Errors
+/// For one that is no text.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::usage(format!("the name of folder {} is not UTF-8 text", path.display()))
     })
 }
 
-fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failure> {
+/// Makes the agent's settings, with the further folders of the flags.
+///
+/// # Errors
+/// For a folder that is none.
+pub(crate) fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failure> {
     let mut roots = Vec::new();
     for root in &globals.add_root {
         let path = settings.places.launched_in.join(root);
@@ -187,9 +198,10 @@ fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSettings, Failur
     Ok(AgentSettings { roots, ..settings::agent(settings, globals) })
 }
 
-fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Options {
+/// Makes what a house is built of.
+pub(crate) fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Options {
     let rule_book: Option<Arc<dyn RuleBook>> =
-        Some(Arc::new(settings::KeptRules::new(&settings.places.home)));
+        Some(Arc::new(KeptRules::new(&settings.places.home)));
     narthex::Options {
         home: settings.places.home,
         store: settings.store.value,
@@ -205,5 +217,7 @@ fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Op
         checks: settings.hook_sets.checks,
         has_checkpoints: settings.bounds.is_checkpointing(),
         rule_book,
+        observers: Vec::new(),
+        sessions_max: None,
     }
 }

@@ -15,7 +15,7 @@ use driver_api::{Hooks, Moment};
 use narthex::{CommandHooks, Layer, LayerName, Policy};
 use protocol::Effect;
 
-pub(crate) use remote::{Remote, ensure};
+pub(crate) use remote::{ensure, failure, hold};
 
 use crate::machine::Program;
 use crate::settings::Settings;

@@ -7,7 +7,6 @@ mod bounds;
 mod document;
 mod edit;
 mod hook_sets;
-mod kept_rules;
 mod keys;
 mod mistake;
 mod offer;
@@ -16,36 +15,38 @@ mod permissions;
 mod places;
 mod project;
 mod providers;
+mod server;
 mod show;
+mod telemetry;
 
 use std::path::PathBuf;
 
 use door_cli::{Failure, Globals, UntrustedProject};
 use governance::Managed;
-use narthex::{HookOrigin, HookSet, Layer, LayerName, Policy, Provider};
+use narthex::governed::{self, KeptRules, Remote};
+use narthex::{HookOrigin, Layer, LayerName, Policy, Provider};
 use outbound::AllowedTarget;
 use protocol::Mode;
 
 use crate::environment::Environment;
-use crate::policy::Remote;
+use crate::policy::failure;
 
 pub(crate) use bounds::{Bounds, agent};
-pub(crate) use document::{Document, Level};
+pub(crate) use document::{Document, Level, LogFormat};
 pub(crate) use edit::set;
 pub(crate) use hook_sets::HookSets;
-pub(crate) use kept_rules::KeptRules;
 pub use origin::{Origin, Sourced};
 pub(crate) use places::Places;
 pub(crate) use project::{Project, trust, trust_offered, write_private};
 pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys, shown_url};
+pub(crate) use server::{ServerSettings, ServerTable};
 pub(crate) use show::list;
+pub(crate) use telemetry::{TelemetrySettings, TelemetryTable};
 
 /// The limit of steps of a turn where nothing else is said.
 const MAX_TURNS: u32 = 200;
 /// How long a model call is retried where nothing else is said, in milliseconds.
 const RETRY_BUDGET_MS: u64 = 120_000;
-/// The largest settings file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What settings are made of.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +96,14 @@ pub struct Settings {
     pub retry_budget_ms: Sourced<u64>,
     /// How much is logged; nothing where absent.
     pub(crate) log_level: Sourced<Option<Level>>,
+    /// Levels of single modules in the log, beside the one of all others.
+    pub(crate) log_filter: Sourced<Option<String>>,
+    /// How the log of a server is written.
+    pub(crate) log_format: Sourced<LogFormat>,
+    /// Where and for whom to serve.
+    pub(crate) server: ServerSettings,
+    /// Where a server sends its traces.
+    pub(crate) telemetry: TelemetrySettings,
     /// How to start the workspace agent.
     pub agent_command: Sourced<Vec<String>>,
     /// The store's file; in the home folder where absent.
@@ -195,6 +204,7 @@ impl Settings {
         let from_files = [(&system, &system_file), (&user, &user_file)];
         for (document, origin) in from_files {
             settings.take_document(document, origin);
+            reading.take(settings.take_server(document, origin))?;
             reading.take(settings.take_hooks(document, origin))?;
             reading.take(settings.take_network(document, origin))?;
         }
@@ -212,7 +222,7 @@ impl Settings {
         reading.take(settings.take_project_hooks(project.as_ref(), trust_flag))?;
         settings.policy = reading.take(permissions::policy(from_files, project.as_ref()))?;
         let kept = KeptRules::new(&settings.places.home);
-        for layer in reading.take(kept.layers(&settings.places.cwd))? {
+        for layer in reading.take(kept.layers(&settings.places.cwd).map_err(failure))? {
             settings.policy = settings.policy.tighten(layer);
         }
         if let Some(path) = settings.places.managed.clone() {
@@ -261,6 +271,10 @@ impl Settings {
             max_turns: Sourced::built_in(MAX_TURNS),
             retry_budget_ms: Sourced::built_in(RETRY_BUDGET_MS),
             log_level: Sourced::built_in(None),
+            log_filter: Sourced::built_in(None),
+            log_format: Sourced::built_in(LogFormat::default()),
+            server: ServerSettings::default(),
+            telemetry: TelemetrySettings::default(),
             agent_command: Sourced::built_in(places::agent_command(environment)),
             store: Sourced::built_in(None),
             providers: Vec::new(),
@@ -286,8 +300,16 @@ impl Settings {
         self.max_turns.take(document.max_turns.map(std::num::NonZeroU32::get), origin);
         self.retry_budget_ms.take(document.retry.budget_ms, origin);
         self.log_level.take_some(document.log.level.as_ref(), origin);
+        self.log_filter.take_some(document.log.filter.as_ref(), origin);
+        self.log_format.take(document.log.format, origin);
         self.agent_command.take(document.agent_command.clone(), origin);
         self.bounds.take_document(document, origin);
+        self.telemetry.take_document(document, origin);
+    }
+
+    fn take_server(&mut self, document: &Document, origin: &Origin) -> Result<(), Failure> {
+        let user_home = self.places.user_home.clone();
+        self.server.take_document(document, user_home.as_deref(), origin)
     }
 
     /// Takes the private places that a file opens.
@@ -349,7 +371,9 @@ impl Settings {
         let foreign = [
             ("providers", !document.providers.is_empty()),
             ("agent_command", document.agent_command.is_some()),
-            ("log", document.log.level.is_some()),
+            ("log", document.log != document::Log::default()),
+            ("server", document.server != ServerTable::default()),
+            ("telemetry", document.telemetry != TelemetryTable::default()),
             ("retry", document.retry.budget_ms.is_some()),
             ("network", !document.network.allow.is_empty()),
             ("checkpoints", document.checkpoints.enabled.is_some()),
@@ -363,6 +387,7 @@ impl Settings {
     fn take_environment(&mut self, environment: &Environment) -> Result<(), Failure> {
         let origin = |name: &str| Origin::Variable(name.to_owned());
         let wrong = |name: &str, problem: String| Failure::usage(format!("{name}: {problem}"));
+        self.telemetry.take_environment(environment);
         if let Some(model) = environment.variable("NARTHEX_MODEL") {
             self.model.take_some(Some(&model.to_owned()), &origin("NARTHEX_MODEL"));
         }
@@ -397,22 +422,36 @@ impl Settings {
         self.log_level.take_some(level.as_ref(), &flag("--log-level"));
     }
 
+    /// Leaves out what the project of the working folder allows: for a program that works in more
+    /// folders than that one. What it forbids holds.
+    pub(crate) fn leave_projects_grants_out(&mut self) {
+        let grants = |layer: &Layer| layer.name == LayerName::Project && !layer.allow.is_empty();
+        if !self.policy.layers().any(grants) {
+            return;
+        }
+        self.policy = ungranted(&self.policy, grants);
+        if let Some(remote) = &mut self.remote {
+            remote.rebase(|base| ungranted(base, grants));
+        }
+        self.notices.push(format!(
+            "there are several folders, so that what the project in {} allows is left out",
+            self.places.cwd.display()
+        ));
+    }
+
     /// Applies managed settings, and the remote policy that is kept where they name one.
     fn take_managed(&mut self, path: &std::path::Path) -> Result<(), Failure> {
-        let managed = permissions::managed(path)?;
+        let managed = governed::managed(path).map_err(failure)?;
         self.govern(managed.layer.clone(), &Origin::File(LayerName::Managed, path.to_owned()));
-        if let Some(hooks) = &managed.hooks {
-            let hooks = HookSet::from_value(hooks)
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-            let checks = document::ChecksTable::default();
-            self.hook_sets.take(HookOrigin::Managed, &hooks, &checks, path)?;
-        }
+        let hooks = governed::managed_hooks(&managed, path).map_err(failure)?;
+        self.hook_sets.hooks.extend(hooks);
         if let Some(terms) = &managed.remote {
             let remote =
                 Remote::kept(terms, &self.places.home, &self.policy).allow(&self.network_allow);
             self.notices.extend(remote.notice());
-            if let Some(accepted) = &remote.in_force {
-                self.govern(accepted.layer.clone(), &remote.origin());
+            if let Some(accepted) = remote.in_force() {
+                let origin = Origin::File(LayerName::Remote, remote.file().to_owned());
+                self.govern(accepted.layer.clone(), &origin);
             }
             self.remote = Some(remote);
         }
@@ -426,15 +465,19 @@ impl Settings {
     /// then the person has to choose.
     pub(crate) fn govern(&mut self, layer: Layer, origin: &Origin) {
         let is_spoken = matches!(self.mode.origin, Origin::Flag(_) | Origin::Variable(_));
-        let is_too_wide = layer.disable_full_auto && self.mode.value == Mode::FullAuto;
-        let is_local = layer.name == LayerName::Managed;
-        match layer.locked_mode {
-            Some(locked) if !is_spoken && (is_local || locked < self.mode.value) => {
-                self.mode.take(Some(locked), origin);
-            }
-            None if is_too_wide && !is_spoken => self.mode.take(Some(Mode::Ask), origin),
-            _ => {}
+        if !is_spoken {
+            self.mode.take(governed::mode_under(&layer, self.mode.value), origin);
         }
         self.policy = self.policy.tighten(layer);
     }
+}
+
+/// Returns a policy without what some of its layers allow.
+fn ungranted(policy: &Policy, grants: impl Fn(&Layer) -> bool) -> Policy {
+    policy.layers().fold(Policy::default(), |policy, layer| {
+        policy.tighten(match grants(layer) {
+            true => Layer { allow: Vec::new(), ..layer.clone() },
+            false => layer.clone(),
+        })
+    })
 }

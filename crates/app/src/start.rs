@@ -1,10 +1,12 @@
 //! From `main` to the exit code.
 
 use std::ffi::OsString;
-use std::io::{BufReader, IsTerminal};
+use std::io::{BufReader, IsTerminal, Write};
+use std::num::NonZero;
 use std::process::ExitCode;
 
-use door_cli::{Exit, Stop, StreamFacts, Streams};
+use door_cli::{Cli, Command, Exit, Stop, StreamFacts, Streams};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -14,6 +16,11 @@ use crate::machine::Program;
 /// The command that makes this program the workspace agent. It comes before everything else: the
 /// agent forks, so nothing may have started a thread.
 const AGENT_COMMAND: &str = "agent";
+
+/// The fewest threads of a server: one request that computes must not hold up all others.
+const WORKERS_MIN: usize = 2;
+/// The most: what a server does is wait, and each thread has memory of its own.
+const WORKERS_MAX: usize = 4;
 
 /// Runs the program on its arguments, the first of which is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -28,8 +35,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let environment = Environment::of_process();
     let streams = streams(&environment);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
+    let runtime = match runtime_for(&cli) {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };
@@ -49,14 +55,30 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Makes the runtime. A server has as many threads as it has cores, within reason; everything else
+/// starts faster with one.
+fn runtime_for(cli: &Cli) -> std::io::Result<Runtime> {
+    let mut runtime = match &cli.command {
+        Some(Command::Serve(_)) => {
+            let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, NonZero::get);
+            let mut runtime = Builder::new_multi_thread();
+            runtime.worker_threads(cores.clamp(WORKERS_MIN, WORKERS_MAX));
+            runtime
+        }
+        _ => Builder::new_current_thread(),
+    };
+    runtime.enable_all().build()
+}
+
 fn fail(message: &str) -> ExitCode {
     complain(message);
     Exit::Failed.code().into()
 }
 
-#[allow(clippy::print_stderr, reason = "before the door has its streams, and after it gave up")]
+/// Says what is wrong before the door has its streams, and after it gave up. Nobody is told when
+/// that cannot be written: a closed pipe must not turn one panic into two.
 fn complain(message: &str) {
-    eprintln!("narthex: {message}");
+    drop(writeln!(std::io::stderr(), "narthex: {message}"));
 }
 
 /// Makes a panic one line that says what to report, in place of a page of frames.

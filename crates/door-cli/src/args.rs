@@ -5,7 +5,9 @@ mod back;
 mod config;
 mod policy;
 mod run;
+mod serve;
 mod sessions;
+mod token;
 mod usage;
 
 use std::ffi::OsString;
@@ -22,7 +24,9 @@ pub use back::{BackOptions, RewindArgs, UndoArgs};
 pub use config::{ConfigAction, ConfigArgs};
 pub use policy::{PolicyAction, PolicyArgs};
 pub use run::{InputFormat, OutputFormat, RunArgs, RunOptions};
+pub use serve::ServeArgs;
 pub use sessions::{ExportFormat, ListFormat, SessionsAction, SessionsArgs};
+pub use token::{TokenAction, TokenArgs};
 pub use usage::{UsageArgs, UsageBy};
 
 /// The longest time-out of an interaction: a year. Longer means for ever, which is 0.
@@ -109,7 +113,8 @@ pub struct Globals {
     /// A further folder that tools may use
     #[arg(long, global = true, value_name = "DIR", action = ArgAction::Append)]
     pub add_root: Vec<PathBuf>,
-    /// Writes a log of this level to the home folder: error, warn, info, debug or trace
+    /// Writes a log of this level to the home folder: error, warn, info, debug or trace. `serve`
+    /// always writes one, to standard error
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
     /// The folder with everything that is kept
@@ -121,6 +126,10 @@ pub struct Globals {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+    /// Starts no MCP servers. There are none yet, so that nothing changes: launchers that pass it
+    /// today are understood, and it will keep them from starting
+    #[arg(long, global = true, hide = true)]
+    pub no_mcp: bool,
 }
 
 /// How much is logged.
@@ -168,6 +177,10 @@ pub enum Command {
     /// Shows the whole way with a scripted model: no key, no network, a folder of its own
     #[command(after_help = "Example:\n  narthex demo")]
     Demo,
+    /// Serves programs over HTTP: sessions, streams of events, answers to requests
+    Serve(ServeArgs),
+    /// Shows the token of the running server; makes and takes away tokens for programs
+    Token(TokenArgs),
     /// Goes on with a stored conversation, line by line
     #[command(after_help = "Examples:
   narthex resume                             the newest of this folder, or choose from a list
@@ -219,7 +232,7 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Prints a JSON Schema that is generated from the program's own types
+    /// Prints a schema that is generated from the program's own types
     #[command(hide = true, after_help = "Example:\n  narthex internal-schema event")]
     InternalSchema {
         /// Which one
@@ -234,6 +247,8 @@ pub enum SchemaName {
     Event,
     /// The settings file.
     Config,
+    /// The OpenAPI document of the v1 door.
+    V1Openapi,
 }
 
 fn parse_mode(text: &str) -> Result<Mode, String> {

@@ -5,8 +5,9 @@ mod slash;
 
 use std::time::{Duration, Instant};
 
+use protocol::event::SessionEnd;
 use protocol::{Block, EventKind, Role, Seq};
-use runtime_api::{SessionFilter, SlashCommand};
+use runtime_api::{MessagesAfter, SessionFilter, SlashCommand};
 use terminal::tty::Kept;
 use terminal::{Ask, Attendance, Console, Exit, Failure, Form, Heard, Watch, Words, escape};
 
@@ -279,7 +280,7 @@ impl<M: Machine> Talk<'_, '_, M> {
             }
             Slash::New => {
                 let old = watch.info.clone();
-                desk.stops.guard(handle.close(&old.id)).await?;
+                desk.stops.guard(handle.close(&old.id, SessionEnd::Closed)).await?;
                 self.watch = None;
                 (self.house.model, self.house.mode) = (Some(old.model), old.mode);
                 greet(&self.house, None, &mut desk.console);
@@ -378,11 +379,12 @@ fn greet(house: &House, watch: Option<&Watch>, console: &mut Console) {
 
 /// Shows the end of the last answer again, so that one sees where one was.
 async fn show_tail<M>(watch: &Watch, room: &mut Room<'_, M>) {
-    let after = Seq(watch.info.last_seq.saturating_sub(TAIL_ROWS));
+    let after = MessagesAfter::Seq(Seq(watch.info.last_seq.saturating_sub(TAIL_ROWS)));
     let limit = usize::try_from(TAIL_ROWS).unwrap_or(usize::MAX);
     // A transcript that cannot be read now is no reason not to go on.
-    let Ok(messages) = watch.handle.messages(&watch.info.id, after, limit).await else { return };
-    let Some(last) = messages.iter().rev().find(|message| message.role == Role::Assistant) else {
+    let Ok(page) = watch.handle.messages(&watch.info.id, after, limit).await else { return };
+    let Some(last) = page.messages.iter().rev().find(|message| message.role == Role::Assistant)
+    else {
         return;
     };
     let texts = last.content.iter().filter_map(|block| match block {

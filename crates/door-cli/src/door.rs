@@ -9,7 +9,8 @@ use terminal::{Console, Desk, Exit, Failure, Forget, Input, Stops, StreamFacts, 
 use crate::args::{Cli, Command};
 use crate::machine::Machine;
 use crate::{
-    approvals, back, chat, config, demo, doctor, login, manual, policy, prompt, sessions, usage,
+    approvals, back, chat, config, demo, doctor, login, manual, policy, prompt, serve, sessions,
+    token, usage,
 };
 
 /// How long the runtime may take to close everything before the program ends without it.
@@ -90,6 +91,9 @@ async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, 
             None => chat::start(room, &globals, &options).await,
         },
         Some(Command::Run(args)) => prompt::run(room, &globals, args.prompt, args.options).await,
+        // A server's start is large, and no other command should carry it.
+        Some(Command::Serve(args)) => Box::pin(serve::run(room, &globals, args)).await,
+        Some(Command::Token(args)) => token::run(room, &globals, &args),
         Some(Command::Resume { id }) => chat::resume(room, &globals, id).await,
         Some(Command::Demo) => demo::run(room, &globals).await,
         Some(Command::Sessions(args)) => sessions::run(room, &globals, args.action).await,

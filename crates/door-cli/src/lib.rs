@@ -20,22 +20,26 @@ mod machine;
 mod manual;
 mod policy;
 mod prompt;
+mod serve;
 mod session;
 mod sessions;
+mod token;
 mod trust;
 mod usage;
 
 pub use args::{
     ApprovalsAction, ApprovalsArgs, BackOptions, Cli, Color, Command, ConfigAction, ConfigArgs,
     Decide, ExportFormat, Globals, InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel,
-    PolicyAction, PolicyArgs, RewindArgs, RunArgs, RunOptions, SchemaName, SessionsAction,
-    SessionsArgs, UndoArgs, UsageArgs, UsageBy, Verdict, parse,
+    PolicyAction, PolicyArgs, RewindArgs, RunArgs, RunOptions, SchemaName, ServeArgs,
+    SessionsAction, SessionsArgs, TokenAction, TokenArgs, UndoArgs, UsageArgs, UsageBy, Verdict,
+    parse,
 };
 pub use door::{Streams, run};
 pub use machine::{
     Check, CheckStatus, DemoProject, ExplainedCall, ExplainedPart, ExplainedRule, House, Machine,
-    Need, NewKey, PolicyInForce, PolicyLayer, PolicyMachine, PolicyWord, Setting, SettingsFile,
-    SignedBundle, UntrustedFile, UntrustedProject, VerifiedBundle,
+    Need, NewKey, NewToken, PolicyInForce, PolicyLayer, PolicyMachine, PolicyWord, RunningServer,
+    Server, ServerFacts, ServerMachine, Setting, SettingsFile, SignedBundle, TokenInfo,
+    TokenOrigin, UntrustedFile, UntrustedProject, VerifiedBundle,
 };
 pub use terminal::tty::{forget_typed, terminal_width};
 pub use terminal::{Exit, Failure, Forget, STOPS_WAITING, Stop, Stops, StreamFacts};

@@ -3,6 +3,7 @@
 //! A door knows neither settings files nor drivers; `app` implements this trait for it.
 
 mod policy;
+mod server;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -18,6 +19,9 @@ use crate::args::{Globals, SchemaName};
 pub use policy::{
     ExplainedCall, ExplainedPart, ExplainedRule, NewKey, PolicyInForce, PolicyLayer, PolicyMachine,
     PolicyWord, SignedBundle, VerifiedBundle,
+};
+pub use server::{
+    NewToken, RunningServer, Server, ServerFacts, ServerMachine, TokenInfo, TokenOrigin,
 };
 
 /// What a command needs of the runtime.
@@ -142,7 +146,7 @@ pub struct DemoProject {
 }
 
 /// The program around the door.
-pub trait Machine: PolicyMachine {
+pub trait Machine: PolicyMachine + ServerMachine {
     /// Reads the settings and builds the runtime.
     fn open(&self, globals: &Globals, need: Need) -> impl Future<Output = Result<House, Failure>>;
 
@@ -196,7 +200,7 @@ pub trait Machine: PolicyMachine {
     /// When the folder cannot be written.
     fn demo(&self) -> Result<DemoProject, Failure>;
 
-    /// Returns a JSON Schema.
+    /// Returns a schema as JSON text.
     fn schema(&self, name: SchemaName) -> String;
 
     /// Returns the wall-clock time.

@@ -1,7 +1,6 @@
 //! Which session a command is about, and how it is opened.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use protocol::event::SessionStart;
 use protocol::{Event, EventBody, FrameId, Refusal, RefusalCode, Seq, SessionId};
@@ -124,6 +123,9 @@ pub(crate) async fn create<M>(
         model: house.model.clone(),
         mode: Some(house.mode),
         title: None,
+        allow: Vec::new(),
+        deny: Vec::new(),
+        append_system_prompt: None,
         agent,
     };
     let stops = &mut room.desk.stops;
@@ -267,7 +269,7 @@ async fn start_of(handle: &Handle, info: &SessionInfo) -> Result<Event, Failure>
     let from = Position::From(Seq(1));
     let mut events = handle.subscribe(&info.id, from, Overflow::Pace(1)).await?;
     let first = match events.next().await {
-        Some(Delivery::Event(event)) => Some(Arc::unwrap_or_clone(event).body),
+        Some(Delivery::Event(event)) => Some(event.body.clone()),
         Some(Delivery::Gap { .. }) | None => None,
     };
     let start = match first {
@@ -278,9 +280,8 @@ async fn start_of(handle: &Handle, info: &SessionInfo) -> Result<Event, Failure>
             cwd: info.cwd.clone(),
             model: info.model.clone(),
             mode: info.mode,
-            tools: Vec::new(),
             title: info.title.clone(),
-            parent: None,
+            ..SessionStart::default()
         },
     };
     Ok(Event {

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use protocol::{RefusalCode, Seq, SessionId, Timestamp};
-use runtime_api::{Error, ExportedSession, Handle, SessionFilter, SessionInfo};
+use runtime_api::{Error, ExportedSession, ForkPoint, Handle, SessionFilter, SessionInfo};
 use serde_json::{Value, json};
 use terminal::{Console, Desk, Exit, Failure, escape};
 
@@ -106,7 +106,7 @@ async fn fork(
         Some(point) => Some(back::before(handle, &id, point).await?),
         None => until,
     };
-    Ok(handle.fork(&id, until).await?)
+    Ok(handle.fork(&id, until.map_or(ForkPoint::End, ForkPoint::Seq)).await?)
 }
 
 /// Reads a whole session, with the usage that its rows add up to.

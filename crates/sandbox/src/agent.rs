@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ::agent::wire::{self, Step};
 use driver_api::{Fault, Output, Process, WorkspaceError};
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -45,17 +46,22 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     command: Vec<OsString>,
+    /// How many files may be open in a command.
+    open_files: Option<u64>,
     link: Mutex<Option<Link>>,
     is_closed: AtomicBool,
     tasks: TaskTracker,
 }
 
 impl Agent {
-    /// Makes a handle. Nothing is started yet.
+    /// Makes a handle. Nothing is started yet. Commands may have as many files open as this
+    /// process may now: what it allows itself later is not theirs, since programs that look at
+    /// every number up to their limit are slow with a high one, or fail.
     pub fn new(options: AgentOptions) -> Self {
         Self {
             shared: Arc::new(Shared {
                 command: options.command,
+                open_files: getrlimit(Resource::Nofile).current,
                 link: Mutex::new(None),
                 is_closed: AtomicBool::new(false),
                 tasks: TaskTracker::new(),
@@ -129,7 +135,8 @@ impl Agent {
         if let Some(death) = slot.as_ref().and_then(Link::death) {
             tracing::warn!(%death, "agent died, starting another");
         }
-        let link = Link::start(&self.shared.command, &self.shared.tasks).await?;
+        let link =
+            Link::start(&self.shared.command, self.shared.open_files, &self.shared.tasks).await?;
         Ok(slot.insert(link).clone())
     }
 }

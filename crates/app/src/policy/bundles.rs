@@ -12,9 +12,10 @@ use governance::bundle::{
 };
 use governance::{KeyError, Managed, PrivateKey, PublicKey};
 use narthex::LayerName;
+use narthex::governed::Remote;
 use serde_json::{Map, Value};
 
-use super::{Remote, report};
+use super::report;
 use crate::settings::Settings;
 
 /// The largest file of a key: a key has about a hundred bytes.

@@ -4,12 +4,12 @@ use door_cli::{
     ExplainedCall, ExplainedPart, ExplainedRule, PolicyInForce, PolicyLayer, PolicyWord,
 };
 use governance::bundle::Bundle;
+use narthex::governed::{KeptRules, Remote};
 use narthex::{Layer, LayerName, Policy};
 use policy::{Decision, Explanation, List, Mention, PartExplanation};
 use serde_json::{Value, json};
 
-use super::Remote;
-use crate::settings::{KeptRules, Settings};
+use crate::settings::Settings;
 
 /// Puts an explanation into words.
 pub(super) fn explained(
@@ -150,7 +150,7 @@ pub(super) fn in_force(settings: &Settings, policy: &Policy) -> PolicyInForce {
     let mut facts = vec![("mode".to_owned(), mode(settings, policy))];
     if let Some(remote) = &settings.remote {
         facts.push(("remote policy".to_owned(), remote.state()));
-        if let Some(accepted) = &remote.in_force {
+        if let Some(accepted) = remote.in_force() {
             facts.extend(bundle_facts(&accepted.bundle));
         }
     }

@@ -91,6 +91,13 @@ impl Bounds {
         self.permission_timeout_ms.take_some(timeout, &flag("--permission-timeout"));
     }
 
+    /// Sets how long an unanswered request waits, in milliseconds, where nobody has said it.
+    pub(crate) fn wait_for_answers(&mut self, timeout_ms: u64) {
+        if self.permission_timeout_ms.value.is_none() {
+            self.permission_timeout_ms = Sourced::built_in(Some(timeout_ms));
+        }
+    }
+
     /// Tells whether files are captured before they change.
     pub(crate) fn is_checkpointing(&self) -> bool {
         self.is_checkpointing.value

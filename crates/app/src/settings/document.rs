@@ -1,19 +1,20 @@
 //! The settings file: one documented schema for the machine's, the user's and a project's.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 
 use door_cli::Failure;
 use narthex::HookSet;
+pub(super) use narthex::governed::read_text;
 use protocol::{Mode, Wire};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use stdx::Secret;
+use tracing_subscriber::filter::Targets;
 
-use super::{FILE_BYTES_MAX, keys, mistake};
+use super::{ServerTable, TelemetryTable, keys, mistake};
 
 /// A settings file. Keys are written in snake case; camel case is understood too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -39,8 +40,12 @@ pub(crate) struct Document {
     pub(crate) providers: BTreeMap<String, ProviderTable>,
     /// Retries of model calls.
     pub(crate) retry: Retry,
-    /// The log file.
+    /// The log.
     pub(crate) log: Log,
+    /// `narthex serve`. Not in a project's file.
+    pub(crate) server: ServerTable,
+    /// Traces of a server. Not in a project's file.
+    pub(crate) telemetry: TelemetryTable,
     /// What may be spent.
     pub(crate) budget: BudgetTable,
     /// When conversations are summarised.
@@ -192,7 +197,7 @@ fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret<String>>, 
     Ok(Option::<String>::deserialize(from)?.map(Secret::new))
 }
 
-fn secrets<'de, D: Deserializer<'de>>(
+pub(super) fn secrets<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, Secret<String>>, D::Error> {
     let plain = BTreeMap::<String, String>::deserialize(from)?;
@@ -208,12 +213,51 @@ pub(crate) struct Retry {
     pub(crate) budget_ms: Option<u64>,
 }
 
-/// The log file.
+/// The log: a file in the home folder, where it was asked for; a server always writes one, to
+/// standard error.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// How much is logged; nothing where absent.
+    /// How much is logged; nothing where absent, and `info` of a server.
     pub(crate) level: Option<Level>,
+    /// Levels of single modules, for example `http_kit=debug,access=warn`.
+    #[serde(deserialize_with = "filter")]
+    pub(crate) filter: Option<String>,
+    /// How a server writes its log; `auto` where nothing is said.
+    pub(crate) format: Option<LogFormat>,
+}
+
+fn filter<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    match text.as_deref().map(str::parse::<Targets>) {
+        Some(Err(_)) => Err(serde::de::Error::custom(
+            "this is no filter: expected modules with levels, for example http_kit=debug",
+        )),
+        _ => Ok(text),
+    }
+}
+
+/// How a server writes its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// For people on a terminal, for programs elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl LogFormat {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            LogFormat::Auto => "auto",
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        }
+    }
 }
 
 /// How much is logged.
@@ -309,15 +353,4 @@ impl Document {
 
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("read {}: {error}", path.display()))
-}
-
-/// Reads a settings file's text.
-pub(super) fn read_text(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if u64::try_from(text.len()).is_ok_and(|length| length > FILE_BYTES_MAX) {
-        let limit = stdx::bytes(FILE_BYTES_MAX);
-        return Err(std::io::Error::other(format!("it is larger than the limit of {limit}")));
-    }
-    Ok(text)
 }

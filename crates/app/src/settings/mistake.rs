@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue, Error};
 
-/// The table whose values may be secrets.
-const SECRET_TABLE: &str = "providers";
+/// The tables whose values may be secrets.
+const SECRET_TABLES: [&str; 2] = ["providers", "telemetry"];
 
 /// Tells line, column, key and what is wrong there.
 pub(super) fn tell(error: &Error, text: &str) -> String {
     let place = error.span().map(|span| span.start);
     let key = place.and_then(|place| key_at(text, place));
-    let may_show = key.as_ref().is_some_and(|key| key.split('.').next() != Some(SECRET_TABLE));
+    let table = key.as_ref().and_then(|key| key.split('.').next());
+    let may_show = table.is_some_and(|table| !SECRET_TABLES.contains(&table));
     let message = error.message().trim_end();
     let message = if may_show { message.to_owned() } else { without_value(message) };
     let key = key.map_or_else(String::new, |key| format!("{key}: "));

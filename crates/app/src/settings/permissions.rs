@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use door_cli::Failure;
-use governance::Managed;
 use narthex::{Layer, LayerName, Policy, Rule};
 
-use super::document::{Document, Permissions, read_text, unreadable};
+use super::document::{Document, Permissions};
 use super::{Origin, Project};
 
 /// Makes the policy of the files. Session rules and flags come with each session.
@@ -97,11 +96,4 @@ pub(super) fn unknown_tools(policy: &Policy) -> Vec<String> {
         told.collect::<Vec<_>>()
     };
     policy.layers().flat_map(lists).collect()
-}
-
-/// Reads managed settings. What cannot be read governs nothing, so it stops the program.
-pub(super) fn managed(path: &Path) -> Result<Managed, Failure> {
-    let text = read_text(path).map_err(|error| unreadable(path, &error))?;
-    Managed::parse(&text)
-        .map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))
 }

@@ -1,8 +1,9 @@
 //! The folders and files of settings.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use door_cli::Failure;
+use narthex::governed::managed_file;
 
 use super::Want;
 use crate::environment::Environment;
@@ -51,7 +52,9 @@ impl Places {
             user,
             user_home: environment.user_home(),
             system: environment.system.join("config.toml"),
-            managed: managed(environment, &launched_in),
+            managed: managed_file(&environment.system, &launched_in, |name| {
+                environment.variable(name).map(PathBuf::from)
+            }),
             home,
             home_origin,
             launched_in,
@@ -77,22 +80,6 @@ fn home(want: Want<'_>) -> Result<(PathBuf, super::Origin), Failure> {
             "HOME is not set, so there is no place to keep anything; set NARTHEX_HOME or --home",
         )),
     }
-}
-
-/// Finds the managed settings. The machine's own file is its administrator's, so that no variable
-/// puts another in its place. A file that a variable names must be there, or it governs nothing.
-fn managed(environment: &Environment, launched_in: &Path) -> Option<PathBuf> {
-    let path = environment.system.join("managed-settings.json");
-    // What cannot be looked at may be there all the same: then reading it fails loudly.
-    if !matches!(path.try_exists(), Ok(false)) {
-        return Some(path);
-    }
-    for name in ["NARTHEX_MANAGED_SETTINGS", "NEURALINVERSE_MANAGED_SETTINGS"] {
-        if let Some(path) = environment.variable(name) {
-            return Some(launched_in.join(path));
-        }
-    }
-    None
 }
 
 /// Returns how to start the workspace agent: its own small program beside this one, else this one.

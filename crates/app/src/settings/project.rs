@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use super::Places;
 use super::document::{Document, read_text, unreadable};
 use super::hook_sets::HooksFile;
 use super::permissions;
+use crate::policy::failure;
 
 /// A project's file.
 #[derive(Clone, Debug)]
@@ -219,17 +220,7 @@ fn trust_texts<'a>(
 
 /// Writes a file that only its owner can read, in one step.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt;
-    let problem =
-        |error: std::io::Error| Failure::failed(format!("write {}: {error}", path.display()));
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(problem)?;
-    // Made with mode 0600.
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
-    file.write_all(text.as_bytes()).map_err(problem)?;
-    file.as_file().sync_all().map_err(problem)?;
-    file.persist(path).map_err(|error| problem(error.error))?;
-    Ok(())
+    narthex::governed::write_private(path, text).map_err(failure)
 }
 
 #[cfg(test)]

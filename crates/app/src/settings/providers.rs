@@ -5,82 +5,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use door_cli::Failure;
-use narthex::{LayerName, Provider, Wire};
+pub(crate) use narthex::{KNOWN_SERVERS as BUILT_IN, KnownServer as BuiltIn};
+use narthex::{LayerName, Provider};
 use stdx::Secret;
 
 use super::document::{Document, ProviderTable, read_text, unreadable};
 use super::project::write_private;
 use super::{KnownProvider, Origin};
 use crate::environment::Environment;
-
-/// A server that is known by name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BuiltIn {
-    pub(crate) name: &'static str,
-    wire: Wire,
-    base_url: &'static str,
-    /// The variable that the vendor's own tools read the key from.
-    pub(crate) key_variable: Option<&'static str>,
-    /// The variable with another address.
-    url_variable: Option<&'static str>,
-    /// The model that is taken where this is the only server with a key and no model is set.
-    pub(crate) default_model: Option<&'static str>,
-}
-
-/// Every server that is known by name.
-pub(crate) const BUILT_IN: [BuiltIn; 8] = [
-    BuiltIn {
-        name: "anthropic",
-        wire: Wire::Anthropic,
-        base_url: "https://api.anthropic.com",
-        key_variable: Some("ANTHROPIC_API_KEY"),
-        url_variable: Some("ANTHROPIC_BASE_URL"),
-        default_model: Some("claude-sonnet-4-6"),
-    },
-    BuiltIn {
-        name: "openai",
-        wire: Wire::OpenaiResponses,
-        base_url: "https://api.openai.com/v1",
-        key_variable: Some("OPENAI_API_KEY"),
-        url_variable: Some("OPENAI_BASE_URL"),
-        default_model: Some("gpt-5.2"),
-    },
-    BuiltIn {
-        name: "gemini",
-        wire: Wire::Gemini,
-        base_url: "https://generativelanguage.googleapis.com",
-        key_variable: Some("GEMINI_API_KEY"),
-        url_variable: Some("GEMINI_BASE_URL"),
-        default_model: Some("gemini-2.5-pro"),
-    },
-    BuiltIn {
-        name: "openrouter",
-        wire: Wire::OpenaiChat,
-        base_url: "https://openrouter.ai/api/v1",
-        key_variable: Some("OPENROUTER_API_KEY"),
-        url_variable: None,
-        default_model: Some("anthropic/claude-sonnet-4.6"),
-    },
-    local("ollama", "http://127.0.0.1:11434/v1", Some("OLLAMA_HOST")),
-    local("llamacpp", "http://127.0.0.1:8080/v1", None),
-    local("lmstudio", "http://127.0.0.1:1234/v1", None),
-    local("vllm", "http://127.0.0.1:8000/v1", None),
-];
-
-const fn local(
-    name: &'static str,
-    base_url: &'static str,
-    url_variable: Option<&'static str>,
-) -> BuiltIn {
-    BuiltIn {
-        name,
-        wire: Wire::OpenaiChat,
-        base_url,
-        key_variable: None,
-        url_variable,
-        default_model: None,
-    }
-}
 
 /// Keys that `narthex login` keeps, and their file.
 #[derive(Clone, Debug, Default)]
@@ -253,30 +185,13 @@ fn address(
     if let Some(variable) = built_in.and_then(|known| known.url_variable)
         && let Some(text) = environment.variable(variable)
     {
-        let url = if variable == "OLLAMA_HOST" { ollama_url(text) } else { text.to_owned() };
+        let url = built_in.map_or_else(|| text.to_owned(), |known| known.address_of(text));
         return Some((url, Origin::Variable(variable.to_owned())));
     }
     if let (Some(url), Some(origin)) = (&table.fields.base_url, table.address) {
         return Some((url.clone(), origin.clone()));
     }
     built_in.map(|known| (known.base_url.to_owned(), Origin::BuiltIn))
-}
-
-/// Completes the address that Ollama's own tools read: scheme and port may be missing, and the
-/// address to listen on at every interface is no address to call.
-fn ollama_url(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let rest = rest.trim_end_matches('/');
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if port.chars().all(|letter| letter.is_ascii_digit()) => (host, port),
-        _ if scheme == "https" => (rest, "443"),
-        _ => (rest, "11434"),
-    };
-    let host = match host {
-        "" | "0.0.0.0" | "[::]" => "127.0.0.1",
-        host => host,
-    };
-    format!("{scheme}://{host}:{port}/v1")
 }
 
 fn key(
@@ -318,20 +233,6 @@ mod tests {
         ];
         for (url, shown) in table {
             assert_eq!(shown_url(url), shown, "{url}");
-        }
-    }
-
-    #[test]
-    fn addresses_of_ollama_are_completed() {
-        let table = [
-            ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
-            ("0.0.0.0", "http://127.0.0.1:11434/v1"),
-            ("http://box:9999/", "http://box:9999/v1"),
-            ("https://ollama.example", "https://ollama.example:443/v1"),
-            (":8000", "http://127.0.0.1:8000/v1"),
-        ];
-        for (text, url) in table {
-            assert_eq!(ollama_url(text), url, "{text}");
         }
     }
 }

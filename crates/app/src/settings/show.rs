@@ -1,10 +1,11 @@
 //! Every setting in one list, without secrets.
 
 use door_cli::Setting;
+use narthex::governed::KeptRules;
 use narthex::{Layer, LayerName};
 
 use super::providers::shown_url;
-use super::{KeptRules, KnownProvider, Origin, Settings, Sourced};
+use super::{KnownProvider, Origin, Settings, Sourced};
 
 /// Lists every setting with its value and origin.
 pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
@@ -21,9 +22,13 @@ pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
             &settings.retry_budget_ms.origin,
         ),
         optional("log.level", &settings.log_level, |level| quoted(&level.as_str())),
+        optional("log.filter", &settings.log_filter, quoted),
+        one("log.format", quoted(settings.log_format.value.as_str()), &settings.log_format.origin),
         optional("store", &settings.store, |path| quoted(&path.display())),
     ];
     list.extend(settings.bounds.list());
+    list.extend(settings.server.list());
+    list.extend(settings.telemetry.list());
     for (origin, places) in &settings.network_files {
         list.push(one("network.allow", texts(places), origin));
     }
@@ -48,7 +53,7 @@ fn quoted(text: &(impl std::fmt::Display + ?Sized)) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-fn texts(list: &[String]) -> String {
+pub(super) fn texts(list: &[String]) -> String {
     toml::Value::Array(list.iter().cloned().map(toml::Value::String).collect()).to_string()
 }
 

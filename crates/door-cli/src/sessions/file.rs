@@ -192,6 +192,10 @@ fn read_header(header: Header) -> Result<SessionInfo, String> {
         owner_pid: None,
         context_tokens: 0,
         context_window: None,
+        is_open: false,
+        queued: 0,
+        pending: 0,
+        last_frame: FrameId(0),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::event::RewindScope;
 use protocol::{CheckpointId, MessageId, RefusalCode, Seq, Timestamp};
-use runtime_api::{GoBack, PointInfo, WentBack};
+use runtime_api::{ForkPoint, GoBack, PointInfo, WentBack};
 use testkit::fake_handle::{Call, FakeRuntime, session_info};
 
 use crate::stand::*;
@@ -225,10 +225,10 @@ fn undo_says_whose_changes_and_why_there_are_none() {
 fn a_copy_can_end_before_a_point() {
     let forked = |outcome: &Outcome| {
         let until = |call| match call {
-            Call::Fork(_, until) => Some(until),
+            Call::Fork(_, ForkPoint::Seq(until)) => Some(until),
             _ => None,
         };
-        outcome.runtime.calls().into_iter().find_map(until).flatten()
+        outcome.runtime.calls().into_iter().find_map(until)
     };
     let args = ["sessions", "fork", "01kc3v9yq8", "--at", "01a2"];
     let outcome = Stand::new(runtime(went())).run(&args);

@@ -3,7 +3,7 @@
 use door_cli::{Stop, StreamFacts};
 use protocol::event::{DeniedBy, TurnResult};
 use protocol::{RefusalCode, StopReason, TurnEnd};
-use runtime_api::PromptPart;
+use runtime_api::{Interrupt, PromptPart};
 use testkit::fake_handle::{Call, FakeRuntime, Play, session_info};
 
 use crate::stand::*;
@@ -181,7 +181,7 @@ fn one_stop_ends_the_turn_and_shows_its_end() {
         assert_eq!(outcome.code, 130, "{outcome:?}");
         assert_eq!(outcome.out.matches("\"type\":\"done\"").count(), 1, "{}", outcome.out);
         assert!(outcome.out.contains("\"reason\":\"interrupted\""), "{}", outcome.out);
-        let stopped = |call: &Call| matches!(call, Call::Interrupt(_, true));
+        let stopped = |call: &Call| matches!(call, Call::Interrupt(_, Interrupt::All));
         assert!(outcome.runtime.calls().iter().any(stopped));
     }
 }
@@ -228,7 +228,7 @@ fn a_reader_that_leaves_stops_the_turn() {
     let outcome =
         Stand::new(runtime).broken_pipe().run(&["run", "--output-format", "stream-json", "go"]);
     assert_eq!(outcome.code, 130, "{outcome:?}");
-    let stopped = |call: &Call| matches!(call, Call::Interrupt(_, true));
+    let stopped = |call: &Call| matches!(call, Call::Interrupt(_, Interrupt::All));
     assert!(outcome.runtime.calls().iter().any(stopped));
 }
 

@@ -12,6 +12,7 @@ mod help;
 mod permission;
 mod policy;
 mod questions;
+mod serve;
 mod stand;
 mod stream_input;
 mod trust;

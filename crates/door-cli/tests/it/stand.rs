@@ -20,6 +20,7 @@ use protocol::{
 use runtime_api::{AgentSettings, Handle};
 use stdx::Secret;
 use testkit::fake_handle::{FakeRuntime, Play};
+use tokio::sync::mpsc;
 
 /// How long a command may take before it counts as hanging: none of them waits for anything real.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,6 +33,8 @@ pub(crate) struct FakeMachine {
     has_no_checkpoints: bool,
     /// A project's file that waits for trust.
     untrusted: Mutex<Option<UntrustedProject>>,
+    /// Lets what the machine does be stopped half-way.
+    pub(crate) stops: mpsc::Sender<Stop>,
 }
 
 impl Machine for FakeMachine {
@@ -155,7 +158,7 @@ struct Sink {
 struct Watched {
     word: &'static str,
     stops: Vec<Stop>,
-    sender: tokio::sync::mpsc::Sender<Stop>,
+    sender: mpsc::Sender<Stop>,
 }
 
 impl Write for Sink {
@@ -374,6 +377,7 @@ impl Stand {
             demo: self.demo,
             has_no_checkpoints: self.has_no_checkpoints,
             untrusted: Mutex::new(self.untrusted),
+            stops: sender.clone(),
         };
         let mut tokio = tokio::runtime::Builder::new_current_thread();
         let tokio = tokio.enable_all().start_paused(is_silent).build().unwrap();

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ::agent::OPEN_FILES_VARIABLE;
 use ::agent::wire::{
     Ended, FRAME_COST, HEADER_LEN, Header, OUTPUT, Reply, Step, Stream, VERSION, WINDOW,
 };
@@ -74,10 +75,11 @@ impl Link {
     /// Starts an agent process and the two tasks that talk to it.
     pub(crate) async fn start(
         command: &[OsString],
+        open_files: Option<u64>,
         tasks: &TaskTracker,
     ) -> Result<Self, WorkspaceError> {
         let owned = command.to_vec();
-        let started = tokio::task::spawn_blocking(move || start_process(&owned)).await;
+        let started = tokio::task::spawn_blocking(move || start_process(&owned, open_files)).await;
         let shown = || format!("start agent {}", command.join(" ".as_ref()).to_string_lossy());
         let (child, near) = started
             .map_err(|error| Fault::with(shown(), error))?
@@ -169,15 +171,19 @@ impl Routes {
 }
 
 #[allow(clippy::disallowed_methods, reason = "this crate is the one that starts processes")]
-fn start_process(command: &[OsString]) -> std::io::Result<(Child, StdStream)> {
+fn start_process(
+    command: &[OsString],
+    open_files: Option<u64>,
+) -> std::io::Result<(Child, StdStream)> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(std::io::Error::other("no command is set"));
     };
     let (near, far) = StdStream::pair()?;
     let child = std::process::Command::new(program)
         .args(arguments)
-        // It needs none, and any command could read the secrets of ours there.
+        // It needs one alone, and any command could read the secrets of ours there.
         .env_clear()
+        .envs(open_files.map(|count| (OPEN_FILES_VARIABLE, count.to_string())))
         .stdin(Stdio::from(OwnedFd::from(far)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

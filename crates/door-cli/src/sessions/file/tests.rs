@@ -4,6 +4,8 @@ use super::*;
 
 fn session() -> ExportedSession {
     let info = testkit::fake_handle::session_info("01kc3v9yq8f2m0x4c7b1n5tzwe", "/src/app");
+    // What a file holds is open nowhere.
+    let info = SessionInfo { is_open: false, ..info };
     let row = |seq: u64, kind, body: &str| LogRow {
         seq: Seq(seq),
         frame: FrameId(seq * 3),
