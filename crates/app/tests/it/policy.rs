@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use testkit::model_server::Answer;
 
 use crate::program::{Ended, Program, until};
+use crate::serving::Serving;
 
 /// A program with managed settings of its own.
 struct House {
@@ -453,4 +454,37 @@ fn a_newer_policy_comes_beside_the_run_and_a_refused_one_leaves_the_old() {
     let ended = house.good(&["policy", "explain", "run_shell(make)"]);
     assert!(ended.out.starts_with("deny "), "{ended:?}");
     assert!(ended.err.contains("was refused: stale"), "{ended:?}");
+}
+
+#[test]
+fn a_server_puts_a_newer_policy_in_force_for_sessions_that_are_opened_later() {
+    let house = House::new();
+    let public = house.key("acme.pem");
+    let server = Server::start(&house.signed("acme.pem", &bundle(1, &no_touch())));
+    house.managed(&json!({
+        "remotePolicyUrl": server.url, "remotePolicyPublicKey": public,
+        "remotePolicyRefreshMs": 1000,
+    }));
+    let args = ["serve", "--port", "0", "--json-ready", "--mode", "full-auto"];
+    let mut command = house.program.command(&args);
+    command.env("NARTHEX_MANAGED_SETTINGS", house.program.cwd().join("../managed.json"));
+    let serving = Serving::of(command, None);
+    let touch = |file: &str| {
+        let call = Answer::call("run_shell", json!({"command": format!("touch {file}")}));
+        house.program.server.push(call);
+        house.program.server.push(Answer::text("I see."));
+        let session = serving.session(&json!({}));
+        serving.prompt(&session, "go");
+        until("the turn has ended", || serving.state(&session) == "idle");
+        house.program.cwd().join(file).exists()
+    };
+    assert!(!touch("first"), "version 1 forbids it");
+    let newer = json!({"permissions": {"deny": ["run_shell(make *)"]}});
+    server.answers(200, &house.signed("acme.pem", &bundle(2, &newer)));
+    until("it is in force", || serving.log().contains("the remote policy changed"));
+    assert!(touch("second"), "version 2 does not");
+    // One that is refused changes nothing.
+    server.answers(200, &house.signed("acme.pem", &bundle(1, &no_touch())));
+    until("it is refused", || serving.log().contains("stale"));
+    assert!(touch("third"));
 }

@@ -43,9 +43,13 @@ impl From<Output> for Ended {
 
 impl Program {
     pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
-        let server = ModelServer::start_blocking(Options::default());
+        let server = ModelServer::start_blocking(options);
         let env = vec![
             ("ANTHROPIC_BASE_URL".into(), server.anthropic_base()),
             ("ANTHROPIC_API_KEY".into(), "key-a".into()),
