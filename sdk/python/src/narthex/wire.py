@@ -1,0 +1,3 @@
+"""All types of the wire: every event, every body, by name."""
+
+from ._generated import *  # noqa: F403
