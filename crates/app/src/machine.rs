@@ -202,22 +202,18 @@ pub(crate) fn agent(settings: &Settings, globals: &Globals) -> Result<AgentSetti
 pub(crate) fn options(settings: Settings, model: Option<String>, mode: Mode) -> narthex::Options {
     let rule_book: Option<Arc<dyn RuleBook>> =
         Some(Arc::new(KeptRules::new(&settings.places.home)));
-    narthex::Options {
-        home: settings.places.home,
-        store: settings.store.value,
-        model,
-        mode,
-        providers: settings.providers.into_iter().map(|known| known.provider).collect(),
-        scenario: None,
-        policy: settings.policy,
-        agent_command: settings.agent_command.value.into_iter().map(Into::into).collect(),
-        user_home: settings.places.user_home,
-        hidden_env: settings.hidden_env,
-        hooks: settings.hook_sets.hooks,
-        checks: settings.hook_sets.checks,
-        has_checkpoints: settings.bounds.is_checkpointing(),
-        rule_book,
-        observers: Vec::new(),
-        sessions_max: None,
-    }
+    let mut options = narthex::Options::new(settings.places.home);
+    options.store = settings.store.value;
+    options.model = model;
+    options.mode = mode;
+    options.providers = settings.providers.into_iter().map(|known| known.provider).collect();
+    options.policy = settings.policy;
+    options.agent_command = settings.agent_command.value.into_iter().map(Into::into).collect();
+    options.user_home = settings.places.user_home;
+    options.hidden_env = settings.hidden_env;
+    options.hooks = settings.hook_sets.hooks;
+    options.checks = settings.hook_sets.checks;
+    options.has_checkpoints = settings.bounds.is_checkpointing();
+    options.rule_book = rule_book;
+    options
 }

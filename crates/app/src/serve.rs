@@ -117,11 +117,9 @@ async fn prepare(
         ..machine::agent(&plan.settings, &plan.globals)?
     };
     let measures = Measures::begin(&plan.settings.telemetry)?;
-    let options = narthex::Options {
-        observers: vec![measures.observer()],
-        sessions_max: Some(plan.sessions_max),
-        ..machine::options(plan.settings.clone(), facts.model.clone(), facts.mode)
-    };
+    let mut options = machine::options(plan.settings.clone(), facts.model.clone(), facts.mode);
+    options.observers = vec![measures.observer()];
+    options.sessions_max = Some(plan.sessions_max);
     let built =
         narthex::build(options).await.map_err(|error| Failure::failed(error.to_string()))?;
     facts.notices.extend(built.notices().iter().cloned());

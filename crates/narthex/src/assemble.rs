@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use driver_api::{Checkpoints, Checks, Hooks, NoHooks, SystemClock, SystemIds};
+use runtime::Policies;
 use runtime_api::Handle;
 
 use crate::all_checks::AllChecks;
@@ -15,11 +16,13 @@ use crate::workspaces::HostWorkspaces;
 #[derive(Debug)]
 pub struct Narthex {
     handle: Handle,
+    policies: Policies,
     notices: Vec<String>,
 }
 
 /// Why a Narthex could not be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The folder for everything that is kept cannot be used.
     #[error("home folder {path}: {source}")]
@@ -49,6 +52,11 @@ impl Narthex {
     /// Returns the handle that doors take.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// Returns the policy above all sessions, to be replaced by a newer one.
+    pub fn policies(&self) -> Policies {
+        self.policies.clone()
     }
 
     /// Returns what people should know about the start, for example that a damaged store was
@@ -81,12 +89,13 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
     let providers = options.providers;
     let models = model::build(model::Options { providers, scenario: options.scenario })?;
     let agent = sandbox::Agent::new(sandbox::AgentOptions { command: options.agent_command });
+    let policies = Policies::new(options.policy);
     let runtime = runtime::Options {
         store,
         models,
         tools: tools::native(),
         workspaces: Arc::new(HostWorkspaces::new(agent, options.hidden_env)),
-        policy: options.policy,
+        policies: policies.clone(),
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(SystemIds),
         default_model: options.model,
@@ -101,9 +110,11 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
             Arc::new(checkpoint::Keeper::open(kept)) as Arc<dyn Checkpoints>
         }),
         rule_book: options.rule_book,
+        observers: options.observers,
+        sessions_max: options.sessions_max,
         idle_ms: None,
     };
-    Ok(Narthex { handle: runtime.start(), notices })
+    Ok(Narthex { handle: runtime.start(), policies, notices })
 }
 
 /// Makes the hooks, and says what is probably not meant.

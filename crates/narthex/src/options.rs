@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use driver_api::RuleBook;
+use driver_api::{Observer, RuleBook};
 use hooks::{CommandChecks, HookLayer};
 use model::Provider;
 use policy::Policy;
@@ -12,6 +12,7 @@ use protocol::Mode;
 
 /// What a Narthex is built of.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The folder with everything that is kept (`NARTHEX_HOME`); created with mode 0700.
     pub home: PathBuf,
@@ -42,4 +43,33 @@ pub struct Options {
     pub has_checkpoints: bool,
     /// Where rules are kept beyond a session; without, none are.
     pub rule_book: Option<Arc<dyn RuleBook>>,
+    /// Who is told of everything that happens in any session.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// How many sessions may be open at once; unlimited where absent.
+    pub sessions_max: Option<usize>,
+}
+
+impl Options {
+    /// Describes a Narthex without model servers, rules, hooks and a workspace agent, that captures
+    /// files. Its fields say the rest.
+    pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self {
+            home: home.into(),
+            store: None,
+            model: None,
+            mode: Mode::default(),
+            providers: Vec::new(),
+            scenario: None,
+            policy: Policy::default(),
+            agent_command: Vec::new(),
+            user_home: None,
+            hidden_env: Vec::new(),
+            hooks: Vec::new(),
+            checks: Vec::new(),
+            has_checkpoints: true,
+            rule_book: None,
+            observers: Vec::new(),
+            sessions_max: None,
+        }
+    }
 }

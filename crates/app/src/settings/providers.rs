@@ -108,7 +108,7 @@ pub(super) fn resolve(
     let mut known = Vec::new();
     for built_in in BUILT_IN {
         let table = tables.remove(built_in.name).unwrap_or_default();
-        known.push(build(built_in.name, Some(&built_in), &table, kept, environment)?);
+        known.push(build(built_in.name, Some(built_in), &table, kept, environment)?);
     }
     for (name, table) in tables {
         known.push(build(name, None, &table, kept, environment)?);
