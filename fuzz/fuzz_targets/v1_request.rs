@@ -38,7 +38,7 @@ fn house() -> House {
         handle: Handle::new(Arc::new(fake)),
         roots: vec![std::env::temp_dir()],
         agent: AgentSettings::default(),
-        mode: Mode::Ask,
+        mode: Some(Mode::Ask),
         model: Some("anthropic/claude-sonnet-4-6".to_owned()),
         version: "1.2.3",
         stopping: CancellationToken::new(),

@@ -8,6 +8,7 @@ mod house;
 mod limits;
 mod menu;
 mod needs;
+mod node;
 mod process;
 mod say;
 mod task;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::house::House;
-use crate::task::{acceptance, ci, codegen, conformance, demo, fuzz, suite};
+use crate::task::{acceptance, ci, codegen, conformance, demo, fuzz, sdk, suite};
 use crate::{process, say, tidy};
 
 struct Command {
@@ -60,9 +60,15 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "conformance",
-        arguments: "--clients | --mock | --small-model",
+        arguments: "--clients | --http | --mock | --small-model",
         line: "holds the program against other people's clients, servers and a real small model",
         run: conformance::run,
+    },
+    Command {
+        name: "sdk",
+        arguments: "[--typescript | --python]",
+        line: "builds and tests the libraries in other languages, their packages and examples",
+        run: sdk::run,
     },
     Command {
         name: "bench",

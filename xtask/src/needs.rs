@@ -33,6 +33,10 @@ pub(crate) const PYTHON: Need = Need {
     packages: &["python3", "python3-venv"],
 };
 
+/// The package manager of Node.js; it brings a Node.js where the system's is too old.
+pub(crate) const NPM: Need =
+    Need { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] };
+
 impl Need {
     fn is_met(&self) -> bool {
         match self.probe.split_first() {

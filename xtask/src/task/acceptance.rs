@@ -20,6 +20,13 @@ const FILES: &[&str] = &[
     "test_cli_files.py",
     "test_cli_provider.py",
     "test_cli_modes.py",
+    "test_cli_shell_rules.py",
+    "test_v1_gate.py",
+    "test_v1_history.py",
+    "test_v1_permissions.py",
+    "test_v1_server.py",
+    "test_v1_sessions.py",
+    "test_v1_stream.py",
 ];
 
 /// Runs the files, by default those of the parts that exist. A test that fails is run once more

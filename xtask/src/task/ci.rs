@@ -26,6 +26,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         process::run(&mut cargo(&words))
     })?;
+    say::step("features of the library", || {
+        // The workspace builds it with all of them at once.
+        for features in ["", "client", "server"] {
+            let words = ["check", "-p", "narthex", "--no-default-features", "--features", features];
+            process::run(&mut cargo(&words))?;
+        }
+        Ok(())
+    })?;
     say::step("test", || suite::run(&[]))?;
     say::step("codegen", || codegen::run(&["--check".to_owned()]))?;
     if process::find("cargo-deny").is_some() {

@@ -8,6 +8,13 @@ use crate::house::House;
 use crate::tree::Tree;
 use crate::{limits, process, say};
 
+/// The schemas by the name under which the program prints them, with their files.
+const SCHEMAS: [(&str, &str); 3] = [
+    ("event", "event.schema.json"),
+    ("config", "config.schema.json"),
+    ("v1-openapi", "v1.openapi.json"),
+];
+
 /// Writes every generated file, or with `--check` tells which are stale.
 ///
 /// # Errors
@@ -36,10 +43,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     settle(limits::PAGE, &limits)?;
     // The rest is written by the program itself.
     house.build()?;
-    for name in ["event", "config"] {
+    for (name, file) in SCHEMAS {
         let mut narthex = process::program(house.binary("narthex"));
         let text = process::output(narthex.args(["internal-schema", name]))?;
-        settle(&format!("schema/{name}.schema.json"), &pretty(name, &text)?)?;
+        settle(&format!("schema/{file}"), &pretty(name, &text)?)?;
     }
     match stale.as_slice() {
         [] => say::line("codegen: every generated file is current"),

@@ -6,8 +6,12 @@ use crate::house::House;
 use crate::{needs, process, say};
 
 /// The suites: the flag, the folder below `conformance/`.
-const SUITES: &[(&str, &str)] =
-    &[("--clients", "clients"), ("--mock", "third-party-mock"), ("--small-model", "small-model")];
+const SUITES: &[(&str, &str)] = &[
+    ("--clients", "clients"),
+    ("--http", "http"),
+    ("--mock", "third-party-mock"),
+    ("--small-model", "small-model"),
+];
 
 /// Runs one of the suites.
 ///
@@ -32,6 +36,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// When a library complains.
 pub(crate) fn clients(house: &House) -> Result<()> {
     say::step("client libraries", || script(house, "clients", &[]))
+}
+
+/// Holds the server against its own description with a tool that makes requests from it.
+///
+/// # Errors
+/// When an answer is not as described.
+pub(crate) fn http(house: &House) -> Result<()> {
+    say::step("the server against its description", || script(house, "http", &[]))
 }
 
 /// Runs `conformance/FOLDER/run.py` or `run.sh`, which make the environment that they need.

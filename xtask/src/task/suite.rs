@@ -3,7 +3,8 @@
 use anyhow::{Result, bail};
 
 use crate::house::House;
-use crate::task::conformance;
+use crate::task::churn::Churn;
+use crate::task::{conformance, sdk};
 use crate::{needs, process, say};
 
 /// Runs every test of the workspace, then the client libraries against the scripted server.
@@ -20,8 +21,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     say::line("This checks for git, bash, a C compiler and python3, and installs what is missing");
     say::line("(with apt-get, on Debian as root; elsewhere it says what to install); builds and");
     say::line("runs every test of the workspace; then lets the official client libraries of three");
-    say::line("providers talk to the scripted model server, in a Python environment of its own");
-    say::line("under .venv/ (left out with --quick).\n");
+    say::line("providers talk to the scripted model server, holds the HTTP server against its own");
+    say::line("description, and tests the libraries for TypeScript and Python (npm, and Python");
+    say::line("environments under .venv/; all this is left out with --quick).\n");
     let mut needed = vec![needs::GIT, needs::BASH, needs::COMPILER];
     if !is_quick {
         needed.push(needs::PYTHON);
@@ -29,7 +31,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     needs::ensure(&needed)?;
     say::step("tests of the workspace", || workspace(&house))?;
     if !is_quick {
+        let churn = Churn::start(&house)?;
         conformance::clients(&house)?;
+        say::step("build the programs", || house.build())?;
+        conformance::http(&house)?;
+        sdk::run(&[])?;
+        say::step("what is left of the churn", || churn.finish())?;
     }
     Ok(())
 }

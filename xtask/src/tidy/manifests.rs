@@ -1,16 +1,19 @@
 //! Manifests: one home per heavy dependency, versions and lints in one place.
 
 use super::{Finding, Rules};
+use crate::house::Dependency;
 use crate::tree::Tree;
 
 /// A heavy dependency stands in exactly one crate, so that one crate alone pays for it and one
-/// alone has to change when it does.
+/// alone has to change when it does. What only tests name is not counted.
 pub(super) fn one_home(tree: &Tree, rules: &Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
     for heavy in &rules.tidy.heavy {
         let mut homes = Vec::new();
         for package in &tree.packages {
-            if package.dependencies.iter().any(|used| &used.name == heavy) {
+            let names =
+                |used: &Dependency| &used.name == heavy && used.kind.as_deref() != Some("dev");
+            if package.dependencies.iter().any(names) {
                 homes.push(package);
             }
         }

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 mod agent_frames;
 #[path = "../../../fuzz/fuzz_targets/event.rs"]
 mod event;
+#[path = "../../../fuzz/fuzz_targets/event_stream.rs"]
+mod event_stream;
 #[path = "../../../fuzz/fuzz_targets/hooks.rs"]
 mod hooks_target;
+#[path = "../../../fuzz/fuzz_targets/host.rs"]
+mod host;
 #[path = "../../../fuzz/fuzz_targets/outbound_url.rs"]
 mod outbound_url;
 #[path = "../../../fuzz/fuzz_targets/patch.rs"]
@@ -16,6 +20,8 @@ mod patch;
 mod rule;
 #[path = "../../../fuzz/fuzz_targets/shell.rs"]
 mod shell_target;
+#[path = "../../../fuzz/fuzz_targets/v1_request.rs"]
+mod v1_request;
 
 /// The one target that is left out: what it feeds is compiled for the fuzzer alone.
 const LEFT_OUT: &str = "sse";
@@ -23,14 +29,17 @@ const LEFT_OUT: &str = "sse";
 /// Looks at one input; panics where something is wrong.
 type Check = fn(&[u8]);
 
-const TARGETS: [(&str, Check); 7] = [
+const TARGETS: [(&str, Check); 10] = [
     ("agent_frames", agent_frames::check),
     ("event", event::check),
+    ("event_stream", event_stream::check),
     ("hooks", hooks_target::check),
+    ("host", host::check),
     ("outbound_url", outbound_url::check),
     ("patch", patch::check),
     ("rule", rule::check),
     ("shell", shell_target::check),
+    ("v1_request", v1_request::check),
 ];
 
 fn folder() -> PathBuf {
@@ -66,8 +75,18 @@ fn event_holds() {
 }
 
 #[test]
+fn event_stream_holds() {
+    replay("event_stream");
+}
+
+#[test]
 fn hooks_holds() {
     replay("hooks");
+}
+
+#[test]
+fn host_holds() {
+    replay("host");
 }
 
 #[test]
@@ -88,6 +107,11 @@ fn rule_holds() {
 #[test]
 fn shell_holds() {
     replay("shell");
+}
+
+#[test]
+fn v1_request_holds() {
+    replay("v1_request");
 }
 
 #[test]
