@@ -10,7 +10,9 @@ mod machine;
 mod measure;
 mod memory;
 mod model_server;
+mod moment;
 mod program;
+mod served;
 mod summary;
 mod table;
 mod wire;
@@ -24,6 +26,7 @@ pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
     let outcome = match arguments::read(arguments) {
         Ok(Task::Help) => table::line(arguments::HELP),
         Ok(Task::Floor { address, recording }) => floor::run(&address, &recording),
+        Ok(Task::FloorServer { recording }) => served::floor::run(&recording),
         Ok(Task::Measure(options)) => measure::run(&options),
         Err(error) => Err(error),
     };

@@ -1,6 +1,7 @@
 //! The measurements, part by part.
 
 mod run;
+mod server;
 mod session;
 
 use std::path::{Path, PathBuf};
@@ -86,6 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Part::Steps => run::steps(&bench)?,
             Part::Memory => run::memory(&bench)?,
             Part::Session => session::long(&bench)?,
+            of_server => server::part(&bench, *of_server)?,
         });
     }
     table::print(&head, &rows)

@@ -100,9 +100,34 @@ fn process(pid: u32) -> Option<Process> {
     Some(Process { pid, parent, name })
 }
 
+/// The resident memory of a process as it is now, in MiB; 0 for one that is gone.
+pub(crate) fn resident(pid: u32) -> f64 {
+    status(pid, "VmRSS:")
+}
+
+/// The resident memory of a process at its greatest, in MiB; 0 for one that is gone.
+pub(crate) fn greatest(pid: u32) -> f64 {
+    status(pid, "VmHWM:")
+}
+
+/// The proportional memory of a process in MiB: a page that n processes share counts for a nth.
+pub(crate) fn proportional(pid: u32) -> f64 {
+    size(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+/// The ids of a process's children that are agents.
+pub(crate) fn agents(parent: u32) -> Vec<u32> {
+    let is_agent = |process: &Process| process.parent == parent && process.name.contains("narthex");
+    processes().into_iter().filter(is_agent).map(|process| process.pid).collect()
+}
+
 /// Returns a size of a process in MiB; 0 for one that is gone.
 fn status(pid: u32, name: &str) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    size(&format!("/proc/{pid}/status"), name)
+}
+
+fn size(path: &str, name: &str) -> f64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0

@@ -18,7 +18,7 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_micros(500);
 
 /// The model that the program is told to ask.
-const MODEL: &str = "anthropic/bench-model";
+pub(crate) const MODEL: &str = "anthropic/bench-model";
 
 /// The prompt that sets a run off.
 const PROMPT: &str = "Take the steps that the script asks for.";
@@ -56,7 +56,7 @@ impl Place {
         self.folder.path().join("requests")
     }
 
-    fn output(&self, name: &str) -> PathBuf {
+    pub(crate) fn output(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
@@ -175,7 +175,7 @@ fn command(server: &ModelServer, want: &Want<'_>) -> Result<Command> {
 }
 
 /// A command with little in its environment, so that no setting of this machine counts.
-fn bare(program: &Path) -> Command {
+pub(crate) fn bare(program: &Path) -> Command {
     #[allow(clippy::disallowed_methods, reason = "the subjects are started from outside")]
     let mut command = Command::new(program);
     command.env_clear().env("LANG", "C.UTF-8").env("TERM", "dumb");
@@ -206,7 +206,7 @@ fn wait(child: &mut Child, steps: usize) -> Result<bool> {
 }
 
 /// Returns the end of what a subject said, for the error.
-fn said(place: &Place) -> String {
+pub(crate) fn said(place: &Place) -> String {
     let read = |name: &str| std::fs::read_to_string(place.output(name)).unwrap_or_default();
     let text = format!("{}\n{}", read("stdout"), read("stderr"));
     let skipped = text.chars().count().saturating_sub(2000);

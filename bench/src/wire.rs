@@ -29,24 +29,47 @@ pub(crate) fn text(step: usize) -> Vec<u8> {
 }
 
 fn answer(step: usize, block: &Value, delta: &Value, stop: &str) -> Vec<u8> {
+    let delta = json!({"type": "content_block_delta", "index": 0, "delta": delta});
+    let mut bytes = opening(step, block).into_bytes();
+    bytes.extend_from_slice(event(&delta).as_bytes());
+    bytes.extend_from_slice(closing(stop).as_bytes());
+    bytes
+}
+
+fn opening(step: usize, block: &Value) -> String {
     let message = json!({"id": format!("msg_bench_{step:06}"), "type": "message",
         "role": "assistant", "model": "bench-model", "content": [], "stop_reason": null,
         "stop_sequence": null, "usage": {"input_tokens": 100, "output_tokens": 1}});
-    let events = [
-        json!({"type": "message_start", "message": message}),
-        json!({"type": "content_block_start", "index": 0, "content_block": block}),
-        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
-        json!({"type": "content_block_stop", "index": 0}),
-        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
-               "usage": {"output_tokens": 20}}),
-        json!({"type": "message_stop"}),
-    ];
-    let mut bytes = Vec::new();
-    for event in events {
-        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-        bytes.extend_from_slice(format!("event: {kind}\ndata: {event}\n\n").as_bytes());
-    }
-    bytes
+    let start = json!({"type": "content_block_start", "index": 0, "content_block": block});
+    event(&json!({"type": "message_start", "message": message})) + &event(&start)
+}
+
+fn closing(stop: &str) -> String {
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
+                     "usage": {"output_tokens": 20}});
+    let stops = event(&json!({"type": "content_block_stop", "index": 0}));
+    stops + &event(&end) + &event(&json!({"type": "message_stop"}))
+}
+
+fn event(event: &Value) -> String {
+    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    format!("event: {kind}\ndata: {event}\n\n")
+}
+
+/// Returns how an answer in many deltas begins, before the first.
+pub(crate) fn text_opening() -> String {
+    opening(0, &json!({"type": "text", "text": ""}))
+}
+
+/// Returns one delta of it.
+pub(crate) fn text_delta(text: &str) -> String {
+    let delta = json!({"type": "text_delta", "text": text});
+    event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+}
+
+/// Returns how it ends.
+pub(crate) fn text_closing() -> String {
+    closing("end_turn")
 }
 
 /// Finds the command in an answer, as a client does; none in one that ends the turn.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use narthex::Narthex;
+use protocol::event::SessionEnd;
 use protocol::{Event, EventBody, SessionId};
 use runtime_api::{AgentSettings, SessionFilter};
 
@@ -109,31 +110,16 @@ async fn inside(place: &Place, rounds: usize) -> Result<Inside> {
         handle.open(&session, agent).await.context("open the long session")?;
         open_ms.push(ms(start.elapsed()));
         replay_per_s.push(replay(&narthex, &session).await?);
-        handle.close(&session).await.context("close the long session")?;
+        handle.close(&session, SessionEnd::Closed).await.context("close the long session")?;
         handle.shutdown().await;
     }
     Ok(Inside { events, json_bytes, open_ms, replay_per_s })
 }
 
 async fn assemble(place: &Place) -> Result<Narthex> {
-    narthex::build(narthex::Options {
-        home: place.home(),
-        store: None,
-        model: None,
-        mode: protocol::Mode::Ask,
-        providers: Vec::new(),
-        scenario: None,
-        policy: narthex::Policy::default(),
-        agent_command: Vec::new(),
-        user_home: None,
-        hidden_env: Vec::new(),
-        hooks: Vec::new(),
-        checks: Vec::new(),
-        has_checkpoints: false,
-        rule_book: None,
-    })
-    .await
-    .context("open the home")
+    let mut options = narthex::Options::new(place.home());
+    options.has_checkpoints = false;
+    narthex::build(options).await.context("open the home")
 }
 
 /// Returns how many events a session has and how many bytes they are as JSON.
