@@ -242,6 +242,8 @@ async fn one(
     let mut fault = fault.filter(|_| is_set);
     loop {
         let ended = carry(&mut client, &mut server, fault.take(), piece_bytes).await;
+        // A release counts for every fault that was counted before it.
+        released.mark_unchanged();
         if matches!(ended, Ended::Struck(_)) {
             lock(&shared).struck += 1;
         }
@@ -254,7 +256,6 @@ async fn one(
                 return;
             }
             Ended::Struck(Harm::BlackHole) => {
-                released.mark_unchanged();
                 // The sender goes with the proxy.
                 let _ = released.changed().await.is_ok();
                 break;

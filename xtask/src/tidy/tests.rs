@@ -165,13 +165,18 @@ fn a_crate_over_its_budget() {
 
 #[test]
 fn a_heavy_dependency_in_two_crates() {
-    let sqlx = || Dependency { path: None, ..dependency("sqlx", Some("dev")) };
+    let sqlx = || Dependency { path: None, ..dependency("sqlx", None) };
     let one = with_packages(|packages| packages[0].dependencies.push(sqlx()));
     assert_eq!(one, [""; 0]);
     let two = with_packages(|packages| {
         packages.iter_mut().for_each(|package| package.dependencies.push(sqlx()));
     });
     assert_eq!(two, ["crates/app/Cargo.toml:0 [one-home]"]);
+    let of_tests = || Dependency { path: None, ..dependency("sqlx", Some("dev")) };
+    let tested = with_packages(|packages| {
+        packages.iter_mut().for_each(|package| package.dependencies.push(of_tests()));
+    });
+    assert_eq!(tested, [""; 0]);
 }
 
 #[test]

@@ -153,5 +153,6 @@ async fn commands_get_no_secrets_of_ours() {
     let (own, minders) = out.split_once("\n\n").unwrap();
     assert!(own.contains("ADDED=by the workspace") && own.contains("NARTHEX=1"), "got {own}");
     // What runs as the same user can read the environment of what stands above it.
-    assert_eq!(minders, "");
+    let said = minders.lines().all(|line| line.starts_with("NARTHEX_AGENT_OPEN_FILES="));
+    assert!(said, "got {minders}");
 }

@@ -104,6 +104,9 @@ fn a_black_hole_hands_nothing_on_until_it_is_released() {
     let mut came = vec![0; HEAD + 7];
     stream.read_exact(&mut came).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
+    while proxy.struck() == 0 {
+        std::thread::yield_now();
+    }
     assert!(ended.try_recv().is_err(), "the server does not hear that the client left");
     proxy.release();
     assert_eq!(read(&mut stream), (String::new(), false));
