@@ -58,12 +58,15 @@ codes! {
     RequestNotFound = "request_not_found" NOT_FOUND "no such request in this session";
     CheckpointNotFound = "checkpoint_not_found" NOT_FOUND
         "no such checkpoint, or its files are not kept any more";
+    NeuronNotFound = "neuron_not_found" NOT_FOUND "the neuron of the session is gone";
     TaskNotFound = "task_not_found" NOT_FOUND "no such task in this session";
     MethodNotAllowed = "method_not_allowed" METHOD_NOT_ALLOWED
         "the route has other methods; Allow lists them";
     RequestTimeout = "request_timeout" REQUEST_TIMEOUT "the body stopped coming";
     SessionBusy = "session_busy" CONFLICT "a prompt runs; interrupt it or wait";
     OwnedElsewhere = "owned_elsewhere" CONFLICT "another living process owns the session";
+    NeuronExists = "neuron_exists" CONFLICT "a neuron of that id exists";
+    NeuronNotRunning = "neuron_not_running" CONFLICT "the neuron of the session is stopped";
     RequestResolved = "request_resolved" CONFLICT "the request was decided before";
     IdempotencyConflict = "idempotency_conflict" CONFLICT
         "the Idempotency-Key came before with another body";
@@ -77,7 +80,9 @@ codes! {
         "as many streams are open as may be";
     InternalError = "internal_error" INTERNAL_SERVER_ERROR
         "a failure of ours; the log has it under the request id";
+    NotSupported = "not_supported" NOT_IMPLEMENTED "this machine or this server cannot do it";
     ShuttingDown = "shutting_down" SERVICE_UNAVAILABLE "the server stops";
+    NoCapacity = "no_capacity" SERVICE_UNAVAILABLE "as many as may be are there; later may do";
 }
 
 impl Code {
@@ -104,6 +109,11 @@ impl From<RefusalCode> for Code {
             RefusalCode::InvalidModel => Code::InvalidModel,
             RefusalCode::TooLarge => Code::PayloadTooLarge,
             RefusalCode::ShuttingDown => Code::ShuttingDown,
+            RefusalCode::NeuronNotFound => Code::NeuronNotFound,
+            RefusalCode::NeuronExists => Code::NeuronExists,
+            RefusalCode::NeuronNotRunning => Code::NeuronNotRunning,
+            RefusalCode::NoCapacity => Code::NoCapacity,
+            RefusalCode::NotSupported => Code::NotSupported,
         }
     }
 }
@@ -178,6 +188,11 @@ mod tests {
             (Code::QueueFull, 429),
             (Code::TooManySessions, 429),
             (Code::ShuttingDown, 503),
+            (Code::NeuronNotFound, 404),
+            (Code::NeuronExists, 409),
+            (Code::NeuronNotRunning, 409),
+            (Code::NoCapacity, 503),
+            (Code::NotSupported, 501),
         ] {
             assert_eq!(code.status().as_u16(), status, "{}", code.as_str());
         }

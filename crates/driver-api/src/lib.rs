@@ -12,10 +12,12 @@ mod clock;
 mod fault;
 mod hooks;
 mod model;
+mod neuron;
 mod observer;
 mod rule_book;
 mod store;
 mod tool;
+mod tool_source;
 mod workspace;
 
 pub use checkpoint::{
@@ -30,6 +32,11 @@ pub use model::{
     Delta, Effort, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
     Models, Price, ToolSpec,
 };
+pub use neuron::{
+    Egress, EgressAudit, EgressCredential, EgressEvent, EgressRule, Isolation, IsolationLevel,
+    NeuronDriver, NeuronError, NeuronInfo, NeuronLimits, NeuronSpec, NeuronState, Neurons,
+    OverlayChange, OverlayEntry, Writes,
+};
 pub use observer::Observer;
 pub use rule_book::RuleBook;
 pub use store::{
@@ -40,6 +47,7 @@ pub use tool::{
     Access, Asks, CallFacts, PathFact, Progress, Tool, ToolContext, ToolError, ToolHost,
     ToolOutcome,
 };
+pub use tool_source::ToolSource;
 pub use workspace::{
     Contents, EntryKind, Exit, ExitStatus, FileStat, Located, Output, Process, Spawn, Workspace,
     WorkspaceError, Workspaces,

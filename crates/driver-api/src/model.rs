@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use protocol::event::OutputFormat;
 use protocol::{Block, Message, Refusal, StopReason, Usage, Wire};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -91,8 +92,8 @@ pub struct ModelRequest {
     pub max_output: Option<u64>,
     /// How hard to think; the provider's default where absent.
     pub effort: Option<Effort>,
-    /// A JSON Schema that the answer's text must fit.
-    pub output_schema: Option<Value>,
+    /// The JSON that the answer's text must be.
+    pub output: Option<OutputFormat>,
     /// Stays the same over a session: helps a provider find its cache.
     pub cache_key: String,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::event::{Display, FileStamp, OutputStream, QuestionOption};
+use protocol::event::{Answer, Display, FileStamp, OutputStream, QuestionOption};
 use protocol::{Block, Effect, ToolCallId};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -55,6 +55,7 @@ pub struct Progress {
 }
 
 /// The narrow services of the runtime that a call may use.
+#[async_trait]
 pub trait ToolHost: Send + Sync + Debug {
     /// Returns the contents' hash of a file as this session last saw or left it, if it did.
     fn seen(&self, path: &str) -> Option<String>;
@@ -69,6 +70,22 @@ pub trait ToolHost: Send + Sync + Debug {
     fn may_read(&self, path: &Path) -> bool {
         let _ = path;
         true
+    }
+
+    /// Tells whether a call may change a file that was not read before, or has changed since:
+    /// where a person makes the call, who knows what is there.
+    fn overwrites_unseen(&self) -> bool {
+        false
+    }
+
+    /// Asks whoever decides for this session, and waits while the call runs. One question of a
+    /// call is asked at a time, at most 20 of one call, with at most 200 options and 20,000 bytes
+    /// of text. None where nobody can be asked, where no answer came in time, where the
+    /// question was dismissed or is no [`Asks::Question`], and when the turn is stopped. Dropping
+    /// the future takes the question back.
+    async fn ask(&self, asks: Asks) -> Option<Answer> {
+        drop(asks);
+        None
     }
 }
 
@@ -127,6 +144,8 @@ pub struct ToolOutcome {
     pub display: Option<Display>,
     /// The files that it saw or left.
     pub files: Vec<FileStamp>,
+    /// The names of tools of sources that the session is offered from the next step on.
+    pub activates: Vec<String>,
 }
 
 impl ToolOutcome {
@@ -161,6 +180,12 @@ pub trait Tool: Send + Sync + Debug {
     /// Returns the tool as the model sees it. The schema refuses unknown keys, and arguments
     /// were checked against it before any other method is called.
     fn spec(&self) -> &ToolSpec;
+
+    /// Returns the highest effect that a call may have; the highest there is where it cannot be
+    /// told. The effect of a call itself is among its facts.
+    fn effect(&self) -> Effect {
+        Effect::Destructive
+    }
 
     /// Looks up what a call is about. Changes nothing.
     ///

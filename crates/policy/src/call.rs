@@ -50,6 +50,15 @@ impl Call<'_> {
         effect
     }
 
+    /// Tells whether the call has an effect, the highest or another one.
+    pub(crate) fn has(&self, effect: Effect) -> bool {
+        match effect {
+            Effect::Execute if self.command.is_some() => true,
+            Effect::Write if self.paths.iter().any(|path| path.is_write) => true,
+            effect => self.effect == effect,
+        }
+    }
+
     /// Tells whether every path lies inside.
     pub(crate) fn is_inside(&self) -> bool {
         self.paths.iter().all(|path| path.is_inside)

@@ -12,7 +12,7 @@ use protocol::{Effect, Mode, Refusal, RefusalCode};
 
 use crate::shell::{self, Part, Script};
 use crate::wildcard::Wildcard;
-use crate::{Call, Decision, Layer, LayerName, Rule, Verdict, by_mode, suggest, tool_name};
+use crate::{Call, Decision, Layer, LayerName, Rule, Verdict, by_mode, risk, suggest, tool_name};
 use matching::{Fit, Unit};
 
 pub use explanation::{Explanation, LayerShare, List, Mention, ModeSays, PartExplanation};
@@ -25,6 +25,8 @@ pub use explanation::{Explanation, LayerShare, List, Mention, ModeSays, PartExpl
 pub struct Policy {
     /// From strongest to weakest.
     layers: Vec<Arc<Layer>>,
+    /// What is asked for whatever lets it run; in the order of the effects.
+    asks_for: Vec<Effect>,
 }
 
 /// A call with everything that is worked out once.
@@ -44,6 +46,12 @@ impl<'a> Case<'a> {
             script: call.command.map(shell::read),
         }
     }
+
+    /// Tells whether the call has an effect, the highest or another one.
+    fn has(&self, effect: Effect) -> bool {
+        let destroys = || self.script.as_ref().is_some_and(risk::is_destructive);
+        self.call.has(effect) || effect == Effect::Destructive && destroys()
+    }
 }
 
 impl Policy {
@@ -57,8 +65,28 @@ impl Policy {
         let at = self.layers.partition_point(|other| other.name <= layer.name);
         let mut layers = self.layers.clone();
         layers.insert(at, Arc::new(layer));
-        let policy = Policy { layers };
+        let policy = Policy { layers, asks_for: self.asks_for.clone() };
         if policy.may_persist() { policy } else { policy.without_kept() }
+    }
+
+    /// Returns the policy so that it also asks for every call with one of these effects.
+    ///
+    /// What would run because a mode or an allow rule of any layer lets it is asked for then, and
+    /// no hook answers it; what is denied stays denied. A call has the effect that its tool
+    /// names, a command is `execute` besides, and one that writes a path is `write`. A command that
+    /// deletes or overwrites, or that cannot be read, is `destructive`. Questions to a person are
+    /// never asked for: [`Effect::Interact`] has no effect here.
+    #[must_use]
+    pub fn asking_for(mut self, effects: &[Effect]) -> Policy {
+        self.asks_for.extend(effects.iter().filter(|effect| **effect != Effect::Interact));
+        self.asks_for.sort_unstable();
+        self.asks_for.dedup();
+        self
+    }
+
+    /// Returns the effects that are asked for whatever lets them run.
+    pub fn asks_for(&self) -> &[Effect] {
+        &self.asks_for
     }
 
     /// Takes out the rules that were kept, where a layer lets none be kept. Whichever came first.
@@ -197,6 +225,10 @@ impl Policy {
     #[must_use]
     pub fn suggest(&self, call: &Call<'_>) -> Vec<String> {
         let case = Case::new(call);
+        if self.effect_asked_for(&case).is_some() {
+            // No rule would spare the question.
+            return Vec::new();
+        }
         let rules = suggest::rules(&case);
         if !rules.is_empty() {
             return rules;
@@ -256,7 +288,22 @@ impl Policy {
                 None => ruling,
             });
         }
-        strictest.unwrap_or_else(|| Ruling::of_mode(&frame.default))
+        let ruling = strictest.unwrap_or_else(|| Ruling::of_mode(&frame.default));
+        match self.effect_asked_for(case) {
+            Some(effect) if ruling.verdict.decision == Decision::Allow => ruling.asked_for(effect),
+            _ => ruling,
+        }
+    }
+
+    /// Returns the highest effect of a call that [`Policy::asking_for`] asks for.
+    #[must_use]
+    pub fn asked_effect(&self, call: &Call<'_>) -> Option<Effect> {
+        // Most sessions ask for none, and need not have the command read once more.
+        if self.asks_for.is_empty() { None } else { self.effect_asked_for(&Case::new(call)) }
+    }
+
+    fn effect_asked_for(&self, case: &Case<'_>) -> Option<Effect> {
+        self.asks_for.iter().rev().copied().find(|effect| case.has(*effect))
     }
 
     fn rule_part<'p>(&'p self, frame: &Frame, case: &Case<'_>, unit: &Unit<'_>) -> Ruling<'p> {
@@ -372,6 +419,16 @@ impl Ruling<'_> {
 
     fn is_denied_by_rule(&self) -> bool {
         self.verdict.decision == Decision::Deny && self.cited.is_some()
+    }
+
+    /// Asks for what would run, because of what it may do.
+    fn asked_for(self, effect: Effect) -> Self {
+        let reason = format!(
+            "every call with the effect '{}' is asked for here, although it would run: {}",
+            effect.as_str(),
+            self.verdict.reason
+        );
+        Self { verdict: Verdict::new(Decision::Ask, DeniedBy::Rule, reason), cited: None }
     }
 }
 

@@ -42,6 +42,30 @@ const HARMFUL: [&str; 32] = [
     "kubectl",
 ];
 
+/// Commands that delete or overwrite what nobody brings back, here or elsewhere.
+const DESTRUCTIVE: [&str; 20] = [
+    "rm",
+    "rmdir",
+    "unlink",
+    "shred",
+    "dd",
+    "mkfs",
+    "wipefs",
+    "fdisk",
+    "parted",
+    "truncate",
+    "reboot",
+    "shutdown",
+    "git push",
+    "git reset",
+    "git clean",
+    "npm publish",
+    "npm unpublish",
+    "cargo publish",
+    "docker system",
+    "kubectl delete",
+];
+
 /// Says how much a person should think before allowing the call. A hint for the card that asks:
 /// no verdict depends on it.
 #[must_use]
@@ -65,6 +89,15 @@ fn of_script(script: &Script) -> Risk {
         return Risk::High;
     }
     if shell::only_looks(script) { Risk::Low } else { Risk::Medium }
+}
+
+/// Tells whether a script destroys something, or may: what cannot be read, or names its program in
+/// a way that only running it shows, counts as well.
+pub(crate) fn is_destructive(script: &Script) -> bool {
+    let destroys = |part: &Part| {
+        part.hidden.is_some() || DESTRUCTIVE.iter().any(|words| starts_with(part, words))
+    };
+    script.opaque.is_some() || script.parts.iter().any(destroys)
 }
 
 /// Tells whether a command begins with these words, by any way to read it.

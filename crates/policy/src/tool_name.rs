@@ -28,19 +28,19 @@ const NATIVE: [&str; 20] = [
 ];
 
 /// Other names of native tools, which rules and calls may use.
-const ALIASES: [(&str, &str); 4] = [
+const ALIASES: [(&str, &str); 7] = [
     ("task", "delegate"),
     ("todo_write", "todos"),
     ("bash", "run_shell"),
     ("execute", "run_shell"),
-];
-
-/// Names under which a model may see a tool, and people may know one. A rule does not hold by
-/// them, since rules bind the native name; they only say what was meant.
-const MEANT: [(&str, &str); 12] = [
     ("read", "read_file"),
     ("write", "write_file"),
     ("edit", "edit_file"),
+];
+
+/// Names under which people may know a tool. A rule does not hold by them; they only say what was
+/// meant.
+const MEANT: [(&str, &str); 9] = [
     ("ls", "list_dir"),
     ("find", "glob"),
     ("shell", "run_shell"),
@@ -57,7 +57,8 @@ const LIKENESS_MIN: f64 = 0.5;
 
 /// Returns the native name of a tool: an alias is replaced, any other name is returned as it is.
 ///
-/// `task` is `delegate`, `todo_write` is `todos`, and `bash` and `execute` are `run_shell`.
+/// `task` is `delegate`, `todo_write` is `todos`, `bash` and `execute` are `run_shell`, and `read`,
+/// `write` and `edit` are `read_file`, `write_file` and `edit_file`.
 #[must_use]
 pub fn canonical(name: &str) -> &str {
     ALIASES
@@ -138,7 +139,7 @@ mod tests {
         let table = [
             ("raed_file", Some("read_file")),
             ("run_shel", Some("run_shell")),
-            ("read", Some("read_file")),
+            ("ls", Some("list_dir")),
             ("shell", Some("run_shell")),
             ("web_serach", Some("web_search")),
             ("launch_rocket", None),
@@ -147,7 +148,7 @@ mod tests {
             let found = unknown(name).unwrap();
             assert_eq!((found.name.as_str(), found.nearest), (name, nearest));
         }
-        for name in NATIVE.into_iter().chain(["*", "mcp__x", "mcp__x__y", "task", "bash"]) {
+        for name in NATIVE.into_iter().chain(["*", "mcp__x", "mcp__x__y", "task", "bash", "read"]) {
             assert_eq!(unknown(name), None, "{name}");
         }
         let text = unknown("raed_file").map(|it| it.to_string());

@@ -32,8 +32,9 @@ impl Decision {
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,
-    /// What decided: [`DeniedBy::Rule`], [`DeniedBy::Policy`] for a rule of a governing layer, or
-    /// [`DeniedBy::Mode`]. A denial shows it as `by`.
+    /// What decided: [`DeniedBy::Rule`] (also for an effect that is asked for),
+    /// [`DeniedBy::Policy`] for a rule of a governing layer, or [`DeniedBy::Mode`]. A denial shows
+    /// it as `by`.
     pub by: DeniedBy,
     /// Why, for the model and for people: names the rule and its layer, or the mode.
     pub reason: String,

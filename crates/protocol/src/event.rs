@@ -29,9 +29,12 @@ pub use session::{
 pub use text::{AssistantMessage, Retry, TextDelta, ThinkingDelta};
 pub use tool::{
     DeniedBy, Display, FileStamp, OutputStream, ToolCall, ToolDenied, ToolProgress, ToolResult,
-    ToolStarted,
+    ToolStarted, ToolsActivated,
 };
-pub use turn::{Done, PromptFinished, PromptQueued, PromptStarted, TurnResult, TurnStart};
+pub use turn::{
+    Done, OutputFormat, PromptFinished, PromptOptions, PromptQueued, PromptStarted, TurnResult,
+    TurnStart,
+};
 
 use crate::{FrameId, Seq, SessionId, Timestamp, Usage};
 
@@ -157,6 +160,8 @@ events! {
     ToolCall(ToolCall) = "tool_call" Public;
     /// A call with an effect is about to run. Whatever happens after this, it is not run again.
     ToolStarted(ToolStarted) = "tool_started" Internal;
+    /// Tools that were found: the session is offered them from the next step on.
+    ToolsActivated(ToolsActivated) = "tools_activated" Internal;
     /// Live output of a tool.
     ToolProgress(ToolProgress) = "tool_progress" Delta;
     /// What a call brought.

@@ -32,6 +32,11 @@ stdx::id_type!(
     TreeId
 );
 
+stdx::id_type!(
+    /// A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`.
+    NeuronId
+);
+
 /// The 32 letters of core ids: Crockford's alphabet in lower case, without i, l, o, u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

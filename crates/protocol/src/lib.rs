@@ -20,8 +20,8 @@ pub use block::{Block, Image, Signed, Wire};
 pub use event::{Event, EventBody, EventKind};
 pub use finding::Finding;
 pub use id::{
-    CheckpointId, FrameId, Life, MessageId, PromptId, RequestId, Seq, SessionId, ToolCallId,
-    TreeId, encode_id,
+    CheckpointId, FrameId, Life, MessageId, NeuronId, PromptId, RequestId, Seq, SessionId,
+    ToolCallId, TreeId, encode_id,
 };
 pub use message::{Message, Role};
 pub use mode::Mode;

@@ -61,6 +61,16 @@ pub enum RefusalCode {
     TooLarge,
     /// The program is about to stop.
     ShuttingDown,
+    /// No such neuron.
+    NeuronNotFound,
+    /// A neuron of that id exists, or is being created.
+    NeuronExists,
+    /// The neuron's first process is gone.
+    NeuronNotRunning,
+    /// As many as may be are there; later there may be room.
+    NoCapacity,
+    /// This machine, or this driver, cannot do it.
+    NotSupported,
 }
 
 impl RefusalCode {
@@ -81,6 +91,11 @@ impl RefusalCode {
             RefusalCode::InvalidModel => "invalid_model",
             RefusalCode::TooLarge => "too_large",
             RefusalCode::ShuttingDown => "shutting_down",
+            RefusalCode::NeuronNotFound => "neuron_not_found",
+            RefusalCode::NeuronExists => "neuron_exists",
+            RefusalCode::NeuronNotRunning => "neuron_not_running",
+            RefusalCode::NoCapacity => "no_capacity",
+            RefusalCode::NotSupported => "not_supported",
         }
     }
 }

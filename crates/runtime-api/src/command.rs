@@ -1,9 +1,10 @@
 //! What one may ask, as values.
 
 use driver_api::{LogRow, SessionState};
+use protocol::event::PromptOptions;
 use protocol::{
-    CheckpointId, EventBody, FrameId, Image, Message, MessageId, Mode, PromptId, Seq, SessionId,
-    Timestamp, Usage,
+    CheckpointId, Effect, EventBody, FrameId, Image, Message, MessageId, Mode, NeuronId, PromptId,
+    Seq, SessionId, Timestamp, Usage,
 };
 
 /// Limits of a session's turns.
@@ -104,6 +105,15 @@ pub struct CreateSession {
     pub deny: Vec<String>,
     /// This session's text after the system prompt, before that of `agent`; recorded as well.
     pub append_system_prompt: Option<String>,
+    /// The neuron that it acts in; `cwd` is then a folder inside it, its working folder where
+    /// empty.
+    pub neuron: Option<NeuronId>,
+    /// The names of the tools that are offered to models, in this order; all native ones where
+    /// absent. A name may be an alias: the tool is then offered under it. Tools of other sources
+    /// come on top.
+    pub tools: Option<Vec<String>>,
+    /// Effects that are asked for, whatever the mode and the session's own rules allow.
+    pub asks_for: Vec<Effect>,
     /// The agent.
     pub agent: AgentSettings,
 }
@@ -125,12 +135,16 @@ pub enum PromptPart {
 pub struct Prompt {
     /// The pieces, in order.
     pub parts: Vec<PromptPart>,
+    /// How many steps its turn may take, 1 to 200; as the agent says where absent.
+    pub max_turns: Option<u32>,
+    /// What else it asks for.
+    pub options: PromptOptions,
 }
 
 impl Prompt {
     /// Makes a prompt of text alone.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![PromptPart::Text(text.into())] }
+        Self { parts: vec![PromptPart::Text(text.into())], ..Self::default() }
     }
 }
 
@@ -207,6 +221,11 @@ pub struct SessionInfo {
     pub pending: u32,
     /// The last frame of its stream; zero where only the list was read.
     pub last_frame: FrameId,
+    /// The neuron that it acts in; its working folder is one in there.
+    pub neuron: Option<NeuronId>,
+    /// How many steps it has had, which is model calls without those for summaries; zero where only
+    /// the list was read.
+    pub steps: u64,
 }
 
 impl SessionInfo {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use driver_api::Fault;
 use protocol::event::{Answer, RewindScope, SessionEnd};
-use protocol::{CheckpointId, Mode, Refusal, RequestId, SessionId, Timestamp};
+use protocol::{CheckpointId, Mode, Refusal, RequestId, Seq, SessionId, Timestamp};
 
 use crate::{
     AgentSettings, CreateSession, ExportedSession, ForkPoint, GoBack, Interrupt, MessagesAfter,
     MessagesPage, ModelListing, Overflow, Pending, PointInfo, Position, Prompt, PromptAccepted,
-    SessionFilter, SessionInfo, SessionUsage, SlashCommand, Spent, Subscription, TakeUp, WentBack,
+    SessionFilter, SessionInfo, SessionUsage, Shown, SlashCommand, Spent, Subscription, TakeUp,
+    WentBack,
 };
 
 /// An answer other than yes: an expected no, or our own failure.
@@ -54,12 +55,14 @@ pub trait Runtime: Send + Sync + Debug {
     /// Creates a session and opens it here.
     ///
     /// # Errors
-    /// `invalid` (folder, rule), `invalid_model`, `model_not_allowed`, `locked_by_policy`,
-    /// `too_many_sessions`.
+    /// `invalid` (folder, rule, tool, effect), `invalid_model`, `model_not_allowed`,
+    /// `locked_by_policy`, `too_many_sessions`; for a neuron `neuron_not_found`,
+    /// `neuron_not_running`, `owned_elsewhere`, `not_supported`.
     async fn create(&self, session: CreateSession) -> Result<SessionInfo, Error>;
 
     /// Opens a stored session here: takes ownership and mends what a crash left. A turn that was
-    /// cut ends with reason `interrupted`, or is carried on where `agent.carries_on` says so.
+    /// cut ends with reason `interrupted`, or is carried on where `agent.carries_on` says so. One
+    /// whose neuron is gone opens as well: it can be read, and prompts are refused.
     ///
     /// # Errors
     /// `session_not_found`, `owned_elsewhere`, `too_many_sessions`.
@@ -92,7 +95,9 @@ pub trait Runtime: Send + Sync + Debug {
     ///
     /// # Errors
     /// `session_not_found`, `queue_full` (a 17th), `too_large`, `invalid` (blank; a file that is
-    /// missing, outside, or of a kind that no model reads).
+    /// missing, outside, or of a kind that no model reads; `max_turns`, `output.name`,
+    /// `output.schema`, `request_id`), `invalid_model`, `model_not_allowed`; of a session in a
+    /// neuron `neuron_not_found`, `neuron_not_running`, `owned_elsewhere`.
     async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error>;
 
     /// Stops the running turn, the waiting prompts with it, or one prompt; true when a turn was
@@ -175,6 +180,19 @@ pub trait Runtime: Send + Sync + Debug {
         after: MessagesAfter,
         limit: usize,
     ) -> Result<MessagesPage, Error>;
+
+    /// Returns the recorded events after a position that doors show, in order: at most `limit` and
+    /// 1,000, fewer where they are large, none where none follow. Of an open session it tells what
+    /// is durable, and waits for no task.
+    ///
+    /// # Errors
+    /// `session_not_found`.
+    async fn recorded(
+        &self,
+        session: &SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Shown>>, Error>;
 
     /// Reads a whole stored session.
     ///

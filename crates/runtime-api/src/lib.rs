@@ -7,6 +7,7 @@
 
 mod command;
 mod handle;
+pub mod neuron;
 mod ring;
 mod shown;
 mod subscription;
@@ -20,6 +21,7 @@ pub use command::{
 // What lists and exports show, so that doors need not name the second waist.
 pub use driver_api::{Fault, LogRow, SessionState};
 pub use handle::{Error, Handle, Runtime};
+pub use neuron::NeuronHandle;
 pub use ring::{Ring, RingReader};
 pub use shown::{Language, Shown};
 pub use subscription::{Delivery, Log, LogPage, Overflow, Position, Start, Subscription};

@@ -74,6 +74,7 @@ fn code(kind: EventKind) -> u8 {
         EventKind::Rewound => 30,
         EventKind::QuestionRequest => 31,
         EventKind::PlanRequest => 32,
+        EventKind::ToolsActivated => 33,
     }
 }
 

@@ -249,6 +249,9 @@ impl Observer for Telemetry {
             EventBody::SessionStart(start) => {
                 start.tools.iter().for_each(|tool| self.meter.tools.learn(tool));
             }
+            EventBody::ToolsActivated(activated) => {
+                activated.names.iter().for_each(|tool| self.meter.tools.learn(tool));
+            }
             EventBody::ContextSet(_)
             | EventBody::ContextAdded(_)
             | EventBody::ToolStarted(_)

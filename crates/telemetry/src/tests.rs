@@ -102,6 +102,7 @@ fn result(reason: TurnEnd) -> TurnResult {
         duration_ms: 9_000,
         text: SECRET.to_owned(),
         unanswered: 0,
+        structured: None,
     }
 }
 
@@ -114,6 +115,7 @@ fn begin(stand: &Stand) {
             content: said(),
             max_turns: None,
             command: None,
+            options: Default::default(),
         },
     );
     stand.tell(

@@ -102,13 +102,18 @@ fn of_refusal(code: RefusalCode) -> Exit {
         | RefusalCode::LockedByPolicy
         | RefusalCode::ModelNotAllowed
         | RefusalCode::InvalidModel
-        | RefusalCode::TooLarge => Exit::Usage,
+        | RefusalCode::TooLarge
+        | RefusalCode::NeuronNotFound
+        | RefusalCode::NotSupported => Exit::Usage,
         RefusalCode::SessionBusy
         | RefusalCode::OwnedElsewhere
         | RefusalCode::RequestResolved
         | RefusalCode::QueueFull
         | RefusalCode::TooManySessions
-        | RefusalCode::ShuttingDown => Exit::Failed,
+        | RefusalCode::ShuttingDown
+        | RefusalCode::NeuronExists
+        | RefusalCode::NeuronNotRunning
+        | RefusalCode::NoCapacity => Exit::Failed,
     }
 }
 
@@ -129,6 +134,7 @@ mod tests {
             duration_ms: 1,
             text: String::new(),
             unanswered,
+            structured: None,
         }
     }
 

@@ -76,7 +76,7 @@ fn prompt(line: PromptLine) -> Result<Order, String> {
         };
         parts.push(PromptPart::Image(image));
     }
-    Ok(Order::Prompt(Prompt { parts }))
+    Ok(Order::Prompt(Prompt { parts, ..Prompt::default() }))
 }
 
 /// An answer has the fields that the HTTP door takes beside the id of its request; they may also

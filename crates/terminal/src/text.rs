@@ -170,6 +170,7 @@ impl TextForm {
             | EventBody::ChangesRecorded(_)
             | EventBody::Rewound(_)
             | EventBody::ToolStarted(_)
+            | EventBody::ToolsActivated(_)
             | EventBody::PromptQueued(_)
             | EventBody::PromptFinished(_)
             | EventBody::SessionUpdated(_)

@@ -80,6 +80,9 @@ impl JsonSchema for AnswerRequest {
 /// Holds an answer against the limits of this door.
 fn check(answer: &Answer) -> Result<(), Problem> {
     match answer {
+        Answer::AllowSaying { .. } => {
+            Err(Problem::validation("feedback: does not belong to this answer"))?;
+        }
         Answer::AllowAlways { rule: Some(rule), .. } => {
             let length = rule.chars().count();
             if !(1..=RULE_CHARS_MAX).contains(&length) {

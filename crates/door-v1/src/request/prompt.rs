@@ -155,7 +155,7 @@ impl SendPrompt {
                 .map_err(|what| Problem::validation(format!("attachments[{place}].{what}")))?;
             parts.push(part);
         }
-        Ok(Prompt { parts })
+        Ok(Prompt { parts, ..Prompt::default() })
     }
 }
 

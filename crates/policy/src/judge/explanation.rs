@@ -55,6 +55,10 @@ pub struct Explanation {
     pub reason: String,
     /// The rule that decided; none where the mode did.
     pub rule: Option<Mention>,
+    /// The effect of the call that is asked for whatever mode and rules let run; absent where
+    /// none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks_for: Option<Effect>,
     /// What the mode says where no rule decides, or says whatever the rules say.
     pub mode_says: ModeSays,
     /// The parts, in the order in which they are judged.
@@ -156,6 +160,7 @@ pub(super) fn explain(policy: &Policy, mode: Mode, case: &Case<'_>) -> Explanati
                 .find_map(|mention| mention.unsure.clone());
             Mention { decides: true, ..Mention::new(cited, unsure) }
         }),
+        asks_for: policy.effect_asked_for(case),
         mode_says: ModeSays { decision: said.decision, reason: said.reason.clone(), is_final },
         layers: LayerName::ALL.map(|name| share(policy, &frame, mode, name, &explained)).into(),
         parts: explained,

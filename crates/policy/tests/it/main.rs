@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a shared function that fails fails its test")]
 
 mod corpus;
+mod effects;
 mod explain;
 mod locks;
 mod matrix;

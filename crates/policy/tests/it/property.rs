@@ -159,6 +159,17 @@ fn mode() -> impl Strategy<Value = Mode> {
     prop::sample::select(Mode::ALL.to_vec())
 }
 
+fn effect() -> impl Strategy<Value = Effect> {
+    prop::sample::select(vec![
+        Effect::Read,
+        Effect::Interact,
+        Effect::Write,
+        Effect::Execute,
+        Effect::Network,
+        Effect::Destructive,
+    ])
+}
+
 /// A call that owns what it is about.
 #[derive(Clone, Debug)]
 struct Owned {
@@ -269,6 +280,26 @@ proptest! {
         call.with(|call| {
             let decisions = (one.judge(mode, call).decision, other.judge(mode, call).decision);
             prop_assert_eq!(decisions.0, decisions.1);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn an_effect_that_is_asked_for_never_runs_and_lifts_nothing(
+        policy in policies(), mode in mode(), call in calls(),
+        effects in prop::collection::vec(effect(), 0..4)
+    ) {
+        let asking = policy.clone().asking_for(&effects);
+        call.with(|call| {
+            let before = policy.judge(mode, call).decision;
+            let after = asking.judge(mode, call).decision;
+            let is_asked = effects.contains(&call.effect) && call.effect != Effect::Interact;
+            match before {
+                Decision::Allow if is_asked => prop_assert_eq!(after, Decision::Ask),
+                Decision::Allow => prop_assert!(after <= Decision::Ask),
+                other => prop_assert_eq!(after, other),
+            }
+            prop_assert_eq!(asking.explain(mode, call).decision, after);
             Ok(())
         })?;
     }

@@ -26,15 +26,20 @@ pub enum Persist {
 
 /// An answer to an interaction.
 ///
-/// On the wire: `{"answer": "allow_once"}`, `{"answer": "allow_always", "rule"?, "persist"?}`,
-/// `{"answer": "deny", "feedback"?}` for permissions; `{"answer": {"answers": [..], "other"?}}` or
-/// `{"answer": {"dismissed": true}}` for questions; `{"answer": {"approved": true, "mode"?}}` or
-/// `{"answer": {"approved": false, "feedback"?}}` for plans.
+/// On the wire: `{"answer": "allow_once", "feedback"?}`, `{"answer": "allow_always", "rule"?,
+/// "persist"?}`, `{"answer": "deny", "feedback"?}` for permissions; `{"answer": {"answers": [..],
+/// "other"?}}` or `{"answer": {"dismissed": true}}` for questions; `{"answer": {"approved": true,
+/// "mode"?}}` or `{"answer": {"approved": false, "feedback"?}}` for plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>", into = "Value")]
 pub enum Answer {
     /// This call may run.
     AllowOnce,
+    /// This call may run, and these words stay with the decision.
+    AllowSaying {
+        /// Why, for whoever reads the log; the model does not hear it.
+        feedback: String,
+    },
     /// This call may run, and all that the rule matches.
     AllowAlways {
         /// The rule; the narrowest suggestion where absent.
@@ -73,7 +78,10 @@ impl Answer {
     pub fn kind(&self) -> super::InteractionKind {
         use super::InteractionKind::{Permission, Plan, Question};
         match self {
-            Answer::AllowOnce | Answer::AllowAlways { .. } | Answer::Deny { .. } => Permission,
+            Answer::AllowOnce
+            | Answer::AllowSaying { .. }
+            | Answer::AllowAlways { .. }
+            | Answer::Deny { .. } => Permission,
             Answer::Chosen { .. } | Answer::Dismissed => Question,
             Answer::Approved { .. } | Answer::Rejected { .. } => Plan,
         }
@@ -84,6 +92,9 @@ impl From<Answer> for Value {
     fn from(answer: Answer) -> Self {
         match answer {
             Answer::AllowOnce => json!({"answer": "allow_once"}),
+            Answer::AllowSaying { feedback } => {
+                json!({"answer": "allow_once", "feedback": feedback})
+            }
             Answer::AllowAlways { rule, persist } => {
                 let mut value = json!({"answer": "allow_always", "persist": persist});
                 put(&mut value, "rule", rule);
@@ -139,8 +150,9 @@ impl TryFrom<Map<String, Value>> for Answer {
 fn permission(word: &str, mut fields: Map<String, Value>) -> Result<Answer, String> {
     match word {
         "allow_once" => {
-            only(&fields, &[], "")?;
-            Ok(Answer::AllowOnce)
+            only(&fields, &["feedback"], "")?;
+            let feedback = words(&mut fields, "feedback", "")?;
+            Ok(feedback.map_or(Answer::AllowOnce, |feedback| Answer::AllowSaying { feedback }))
         }
         "allow_always" => {
             only(&fields, &["rule", "persist"], "")?;
@@ -234,6 +246,7 @@ mod tests {
         let words = Some("use make".to_owned());
         let table = [
             Answer::AllowOnce,
+            Answer::AllowSaying { feedback: "looks fine".to_owned() },
             Answer::AllowAlways { rule, persist: Persist::Project },
             Answer::AllowAlways { rule: None, persist: Persist::Session },
             Answer::Deny { feedback: words.clone() },

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Mode, SessionId};
+use crate::{Effect, Mode, NeuronId, SessionId};
 
 /// The session opens. First event of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,12 @@ pub struct SessionStart {
     /// The session's own text after the system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
+    /// The neuron that it acts in; `cwd` is a folder inside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neuron: Option<NeuronId>,
+    /// Effects that are asked for, whatever the mode and the session's own rules allow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks_for: Vec<Effect>,
 }
 
 /// What the model is told before the transcript. Recorded once, so that the prefix of every

@@ -30,6 +30,15 @@ pub struct ToolStarted {
     pub effect: Effect,
 }
 
+/// Tools that the model asked for by name or that a search found: the session is offered them
+/// from the next step on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsActivated {
+    /// Their names, in the order in which they were found.
+    pub names: Vec<String>,
+}
+
 /// A stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -17,6 +17,34 @@ pub struct TurnStart {
     pub model: String,
 }
 
+/// The JSON that the last answer of a turn must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputFormat {
+    /// A name for it: letters, digits, `_` and `-`, at most 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The JSON Schema: at most 32 KiB.
+    pub schema: serde_json::Value,
+    /// Whether an answer that does not fit makes the turn fail.
+    pub strict: bool,
+}
+
+/// What a prompt asks for beside its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptOptions {
+    /// The model of this turn alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The JSON that the answer must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputFormat>,
+    /// The id of the request that brought the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
 /// A prompt waits for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +55,12 @@ pub struct PromptQueued {
     pub position: u32,
     /// What was said.
     pub content: Vec<Block>,
+    /// The limit of steps of its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// What else it asks for.
+    #[serde(flatten)]
+    pub options: PromptOptions,
 }
 
 /// A prompt's turn begins.
@@ -45,6 +79,9 @@ pub struct PromptStarted {
     /// The slash command that the prompt is; the runtime obeys it and no model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// What else it asks for.
+    #[serde(flatten)]
+    pub options: PromptOptions,
 }
 
 /// What came of a turn.
@@ -73,6 +110,9 @@ pub struct TurnResult {
     /// How many calls were refused because nobody could be asked or answered in time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u32,
+    /// The last answer as JSON, where the prompt asked for that and it fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]

@@ -3,8 +3,8 @@
 use protocol::event::*;
 use protocol::{
     Block, CheckpointId, Effect, Event, EventBody, EventKind, Finding, FrameId, Image, MessageId,
-    Mode, PromptId, RequestId, Risk, Seq, SessionId, Signed, StopReason, Target, Timestamp,
-    ToolCallId, TreeId, TurnEnd, Usage, Wire,
+    Mode, NeuronId, PromptId, RequestId, Risk, Seq, SessionId, Signed, StopReason, Target,
+    Timestamp, ToolCallId, TreeId, TurnEnd, Usage, Wire,
 };
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,19 @@ fn result() -> TurnResult {
         duration_ms: 1_250,
         text: "It works.".into(),
         unanswered: 1,
+        structured: Some(json!({"works": true})),
+    }
+}
+
+fn options() -> PromptOptions {
+    PromptOptions {
+        model: Some("demo/other".into()),
+        output: Some(OutputFormat {
+            name: Some("verdict".into()),
+            schema: json!({"type": "object"}),
+            strict: true,
+        }),
+        request_id: Some("req-1".into()),
     }
 }
 
@@ -69,7 +82,11 @@ fn sample(kind: EventKind) -> EventBody {
             tools: vec!["read_file".into(), "run_shell".into()],
             title: Some("Fix the test".into()),
             parent: Some(SessionId::new("06f0000000000000000000000s")),
-            ..SessionStart::default()
+            allow: vec!["run_shell(npm test *)".into()],
+            deny: vec!["read_file(secret/**)".into()],
+            append_system_prompt: Some("Be brief.".into()),
+            neuron: Some(NeuronId::new("build-1")),
+            asks_for: vec![Effect::Destructive],
         }
         .into(),
         EventKind::ContextSet => ContextSet { system: "You are …".into() }.into(),
@@ -93,6 +110,9 @@ fn sample(kind: EventKind) -> EventBody {
         .into(),
         EventKind::ToolStarted => {
             ToolStarted { tool_call_id: call, effect: Effect::Execute }.into()
+        }
+        EventKind::ToolsActivated => {
+            ToolsActivated { names: vec!["mcp__issues__search".into()] }.into()
         }
         EventKind::ToolProgress => {
             let (text, stream) = ("ok 1\n".into(), Some(OutputStream::Stdout));
@@ -245,7 +265,8 @@ fn sample(kind: EventKind) -> EventBody {
         .into(),
         EventKind::PromptQueued => {
             let content = vec![Block::text("then lint")];
-            PromptQueued { prompt_id: prompt, position: 1, content }.into()
+            let (max_turns, options) = (Some(20), options());
+            PromptQueued { prompt_id: prompt, position: 1, content, max_turns, options }.into()
         }
         EventKind::PromptStarted => PromptStarted {
             prompt_id: prompt,
@@ -253,6 +274,7 @@ fn sample(kind: EventKind) -> EventBody {
             content: vec![Block::text("fix it")],
             max_turns: Some(200),
             command: Some("compact the tests".into()),
+            options: options(),
         }
         .into(),
         EventKind::PromptFinished => PromptFinished { prompt_id: prompt, result: result() }.into(),
@@ -301,6 +323,8 @@ fn forms_of_older_logs_are_read() {
             r#"{"requestId":"r","kind":"permission","outcome":"deny","by":"client"}"#,
         ),
         (EventKind::PromptStarted, r#"{"promptId":"p","messageId":"m","content":[]}"#),
+        (EventKind::PromptQueued, r#"{"promptId":"p","position":1,"content":[]}"#),
+        (EventKind::SessionStart, r#"{"cwd":"/w","model":"m","mode":"ask","tools":[]}"#),
     ] {
         assert_eq!(EventBody::decode(kind, json).unwrap().kind(), kind);
     }

@@ -72,6 +72,7 @@ fn turn(telemetry: &Telemetry) {
         content: vec![Block::text("the words of a person")],
         max_turns: None,
         command: None,
+        options: Default::default(),
     };
     tell(0, started.into());
     let result = TurnResult {
@@ -84,6 +85,7 @@ fn turn(telemetry: &Telemetry) {
         duration_ms: 5,
         text: String::new(),
         unanswered: 0,
+        structured: None,
     };
     tell(5, PromptFinished { prompt_id, result }.into());
 }

@@ -89,6 +89,9 @@ async fn start(door: &Door, body: CreateSession) -> Result<SessionInfo, Problem>
         allow: rules(body.allow),
         deny: rules(body.deny),
         append_system_prompt: body.append_system_prompt.map(Text::into_string),
+        neuron: None,
+        tools: None,
+        asks_for: Vec::new(),
         agent: door.agent.clone(),
     };
     door.handle.create(session).await.map_err(refused)
