@@ -125,7 +125,8 @@ impl AsFd for Cgroup {
     }
 }
 
-fn end(path: &Path, tries: usize) {
+/// Ends what is in a group and removes it.
+pub(crate) fn end(path: &Path, tries: usize) {
     // Kills the processes of the groups below as well, at once and without a way to escape.
     let _killed = fs::write(path.join("cgroup.kill"), "1");
     for _ in 0..tries {

@@ -5,6 +5,9 @@
 //! one known argument and turns into an agent before its test harness starts (a harness reads the
 //! arguments itself and has threads by then, and an agent must have one).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::sys;
 
 /// The argument that makes a test binary an agent.
@@ -42,8 +45,11 @@ macro_rules! embed {
 pub fn start() {
     // The standard library need not know the arguments yet.
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    if line.split(|byte| *byte == 0).nth(1) == Some(ARGUMENT.as_bytes()) {
-        let code = crate::run();
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    if words.next() == Some(ARGUMENT.as_bytes()) {
+        // What follows the last word is empty.
+        let part = words.next().filter(|part| !part.is_empty()).map(OsStr::from_bytes);
+        let code = crate::run_as(part);
         sys::exit_now(i32::from(code != std::process::ExitCode::SUCCESS));
     }
 }

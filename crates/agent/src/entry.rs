@@ -1,16 +1,39 @@
 //! Where the process becomes an agent.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keeper::Keeper;
-use crate::sys;
+use crate::{neuron, sys};
 
 /// The variable with the number of files that the agent and its commands may have open. Whoever
 /// raised the limit for itself passes the one from before.
 pub const OPEN_FILES_VARIABLE: &str = "NARTHEX_AGENT_OPEN_FILES";
+
+/// Runs what the argument after the program's name asks for: the agent where there is none, a
+/// launcher of neurons, or the probe of what they can be. See [`run`] and [`neuron`].
+pub fn run_as(argument: Option<&OsStr>) -> ExitCode {
+    match argument {
+        None => run(),
+        Some(argument) if argument == neuron::LAUNCH_ARGUMENT => {
+            limit_open_files(std::env::var(OPEN_FILES_VARIABLE).ok().as_deref());
+            neuron::launch()
+        }
+        Some(argument) if argument == neuron::PROBE_ARGUMENT => neuron::probe_to_input(),
+        Some(argument) => {
+            complain(&format!(
+                "unknown part {}: expected none, {} or {}",
+                argument.display(),
+                neuron::LAUNCH_ARGUMENT,
+                neuron::PROBE_ARGUMENT
+            ));
+            ExitCode::from(2)
+        }
+    }
+}
 
 /// Runs the agent on its standard input, which must be a socket. Returns when the other end has
 /// closed and every tree is gone.

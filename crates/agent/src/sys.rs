@@ -4,6 +4,8 @@
 //! a millisecond that way), place the child in a cgroup as it is born, and spawn with reset
 //! signals. All of it relies on the agent having one thread, which [`take_stream`] checks.
 
+pub(crate) mod namespace;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -33,6 +35,12 @@ pub(crate) fn take_stream() -> io::Result<OwnedFd> {
         return Err(io::Error::other(format!("{threads} threads run already, the agent forks")));
     }
     let stream = rustix::io::fcntl_dupfd_cloexec(input, 3)?;
+    blank_standard_files()?;
+    Ok(stream)
+}
+
+/// Leaves nothing but `/dev/null` on the first three descriptors.
+pub(crate) fn blank_standard_files() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for number in 0..=2 {
         // SAFETY: replacing the standard descriptors affects no owned object of this process.
@@ -40,7 +48,7 @@ pub(crate) fn take_stream() -> io::Result<OwnedFd> {
             return Err(io::Error::last_os_error());
         }
     }
-    Ok(stream)
+    Ok(())
 }
 
 /// Closes every descriptor from 3 on but those to keep.

@@ -16,32 +16,67 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a step may take that should take no time.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
+/// A client of an agent that it started itself, or of one in a neuron.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Client<A = Agent> {
     pub(crate) stream: UnixStream,
-    pub(crate) agent: Child,
+    pub(crate) agent: A,
     bytes: Vec<u8>,
     start: usize,
     early: HashMap<u32, Vec<Reply>>,
     last_id: u32,
 }
 
+/// An agent as a child, ended with its client.
+#[derive(Debug)]
+pub(crate) struct Agent(Child);
+
+impl std::ops::Deref for Agent {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Agent {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ended = (self.0.kill(), self.0.wait());
+    }
+}
+
 impl Client {
     pub(crate) fn start() -> Self {
         let (near, far) = UnixStream::pair().unwrap();
-        near.set_read_timeout(Some(PATIENCE)).unwrap();
         let agent = Command::new(env!("CARGO_BIN_EXE_narthex-agent"))
             .stdin(Stdio::from(OwnedFd::from(far)))
             .spawn()
             .unwrap();
-        let mut client = Self {
-            stream: near,
-            agent,
-            bytes: Vec::new(),
-            start: 0,
-            early: HashMap::new(),
-            last_id: 0,
-        };
+        Self::over(near, Agent(agent))
+    }
+
+    /// Closes the stream and waits for the agent's exit, which must be a good one.
+    pub(crate) fn close(mut self) -> Duration {
+        let since = Instant::now();
+        self.stream.shutdown(std::net::Shutdown::Both).unwrap();
+        let status = self.agent.wait().unwrap();
+        assert!(status.success(), "expected a clean exit, got {status}");
+        since.elapsed()
+    }
+}
+
+impl<A> Client<A> {
+    /// A client over a stream whose other end is an agent.
+    pub(crate) fn over(stream: UnixStream, agent: A) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client =
+            Self { stream, agent, bytes: Vec::new(), start: 0, early: HashMap::new(), last_id: 0 };
         assert_eq!(client.next(0), Reply::Hello { version: VERSION });
         client
     }
@@ -136,21 +171,6 @@ impl Client {
         let (out, err, last) = self.finish(id);
         let Reply::Ended(ended) = last else { panic!("expected an end, got {last:?}") };
         (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), ended)
-    }
-
-    /// Closes the stream and waits for the agent's exit, which must be a good one.
-    pub(crate) fn close(mut self) -> Duration {
-        let since = Instant::now();
-        self.stream.shutdown(std::net::Shutdown::Both).unwrap();
-        let status = self.agent.wait().unwrap();
-        assert!(status.success(), "expected a clean exit, got {status}");
-        since.elapsed()
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ended = (self.agent.kill(), self.agent.wait());
     }
 }
 

@@ -11,6 +11,7 @@
 mod client;
 mod cost;
 mod launch;
+mod neuron;
 mod output;
 mod reuse;
 mod status;
