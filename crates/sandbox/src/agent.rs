@@ -1,22 +1,26 @@
-//! The agent beside this process, started when it is first needed and again when it died.
+//! The agent that runs commands: the one beside this process, started when it is first needed and
+//! again when it died, or the one of a neuron, to which one connects.
 
 mod link;
 mod process;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::agent::wire::{self, Step};
-use driver_api::{Fault, Output, Process, WorkspaceError};
+use driver_api::{Fault, Output, Process, Spawn, WorkspaceError};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use self::link::Link;
 use self::process::Pump;
+use crate::environment::Environment;
+use crate::neuron::{Door, Use};
 
 /// How long a command may take to start. It takes a millisecond; a machine that swaps may need
 /// seconds.
@@ -34,6 +38,19 @@ pub struct AgentOptions {
     pub command: Vec<OsString>,
 }
 
+/// How one comes to an agent.
+#[derive(Debug)]
+enum Way {
+    /// By starting it.
+    Start {
+        command: Vec<OsString>,
+        /// How many files may be open in a command.
+        open_files: Option<u64>,
+    },
+    /// By connecting to the neuron that it is the first process of.
+    Connect(Arc<Door>),
+}
+
 /// The process that runs commands and owns their trees. A clone is another handle of the same.
 ///
 /// When the last handle is dropped, or this process dies in whatever way, the agent ends every
@@ -45,9 +62,7 @@ pub struct Agent {
 
 #[derive(Debug)]
 struct Shared {
-    command: Vec<OsString>,
-    /// How many files may be open in a command.
-    open_files: Option<u64>,
+    way: Way,
     link: Mutex<Option<Link>>,
     is_closed: AtomicBool,
     tasks: TaskTracker,
@@ -58,10 +73,20 @@ impl Agent {
     /// process may now: what it allows itself later is not theirs, since programs that look at
     /// every number up to their limit are slow with a high one, or fail.
     pub fn new(options: AgentOptions) -> Self {
+        let open_files = getrlimit(Resource::Nofile).current;
+        Self::by(Way::Start { command: options.command, open_files })
+    }
+
+    /// Makes a handle of a neuron's agent. What it runs ends when the last handle is dropped; the
+    /// neuron itself lives on.
+    pub(crate) fn of_neuron(door: Arc<Door>) -> Self {
+        Self::by(Way::Connect(door))
+    }
+
+    fn by(way: Way) -> Self {
         Self {
             shared: Arc::new(Shared {
-                command: options.command,
-                open_files: getrlimit(Resource::Nofile).current,
+                way,
                 link: Mutex::new(None),
                 is_closed: AtomicBool::new(false),
                 tasks: TaskTracker::new(),
@@ -95,13 +120,32 @@ impl Agent {
         }
     }
 
-    /// Returns the process id of the running agent, if there is one.
+    /// Returns the process id of the running agent, if there is one that was started here.
     pub async fn pid(&self) -> Option<u32> {
-        self.shared.link.lock().await.as_ref().filter(|link| link.is_alive()).map(Link::pid)
+        self.shared.link.lock().await.as_ref().filter(|link| link.is_alive()).and_then(Link::pid)
+    }
+
+    /// Starts a command of a workspace.
+    pub(crate) async fn spawn_in(
+        &self,
+        cwd: &Path,
+        environment: &Environment,
+        spawn: Spawn,
+        output: mpsc::Sender<Output>,
+    ) -> Result<Box<dyn Process>, WorkspaceError> {
+        check_input(spawn.stdin.len())?;
+        let cwd = cwd.join(&spawn.cwd);
+        let env = environment.of_command(&cwd, &spawn.env)?;
+        if let Some(word) = spawn.argv.iter().find(|word| word.contains('\0')) {
+            return Err(WorkspaceError::Unfit(format!("{word:?} contains a NUL byte")));
+        }
+        let argv = spawn.argv.into_iter().map(String::into_bytes).collect();
+        let cwd = OsString::from(cwd).as_bytes().to_vec();
+        self.spawn(wire::Spawn { argv, cwd, env, stdin: spawn.stdin }, output).await
     }
 
     /// Starts a command. Its output goes to `output` piece by piece.
-    pub(crate) async fn spawn(
+    async fn spawn(
         &self,
         spawn: wire::Spawn,
         output: mpsc::Sender<Output>,
@@ -119,7 +163,13 @@ impl Agent {
         match tokio::time::timeout(START_TIME, is_started).await {
             Ok(Ok(Ok(()))) => Ok(Box::new(process)),
             Ok(Ok(Err((step, errno)))) => Err(refusal(step, errno, &program, &cwd)),
-            Ok(Err(_)) => Err(Fault::new(format!("agent died while it started {program}")).into()),
+            Ok(Err(_)) => {
+                // A neuron that does not run any more is told as that.
+                if matches!(self.shared.way, Way::Connect(_)) {
+                    self.link().await?;
+                }
+                Err(Fault::new(format!("agent died while it started {program}")).into())
+            }
             Err(_) => Err(Fault::new(format!("agent did not start {program} in time")).into()),
         }
     }
@@ -135,10 +185,23 @@ impl Agent {
         if let Some(death) = slot.as_ref().and_then(Link::death) {
             tracing::warn!(%death, "agent died, starting another");
         }
-        let link =
-            Link::start(&self.shared.command, self.shared.open_files, &self.shared.tasks).await?;
+        let tasks = &self.shared.tasks;
+        let link = match &self.shared.way {
+            Way::Start { command, open_files } => Link::start(command, *open_files, tasks).await?,
+            Way::Connect(door) => Link::connect(door.open(Use::Commands).await?, tasks),
+        };
         Ok(slot.insert(link).clone())
     }
+}
+
+fn check_input(len: usize) -> Result<(), WorkspaceError> {
+    // What the contract promises is what the frames carry.
+    const { assert!(Spawn::STDIN_MAX == wire::STDIN_MAX) };
+    if len > Spawn::STDIN_MAX {
+        let (size, limit) = (len as u64, Spawn::STDIN_MAX as u64);
+        return Err(WorkspaceError::TooLarge { path: "standard input".to_owned(), size, limit });
+    }
+    Ok(())
 }
 
 fn shown(bytes: &[u8]) -> String {

@@ -61,7 +61,8 @@ pub(crate) struct Link {
     last_id: Arc<AtomicU32>,
     closing: CancellationToken,
     gone: CancellationToken,
-    pid: u32,
+    /// Absent where it was not started here.
+    pid: Option<u32>,
 }
 
 /// Where the replies about each command go. Once the agent is dead nothing can be added.
@@ -85,8 +86,17 @@ impl Link {
             .map_err(|error| Fault::with(shown(), error))?
             .map_err(|error| Fault::with(shown(), error))?;
         let stream = near.set_nonblocking(true).and_then(|()| UnixStream::from_std(near));
-        let (reader, writer) =
-            stream.map_err(|error| Fault::with("talk to agent", error))?.into_split();
+        let stream = stream.map_err(|error| Fault::with("talk to agent", error))?;
+        Ok(Self::over(stream, Some(child), tasks))
+    }
+
+    /// Takes over a stream to an agent that was there already.
+    pub(crate) fn connect(stream: UnixStream, tasks: &TaskTracker) -> Self {
+        Self::over(stream, None, tasks)
+    }
+
+    fn over(stream: UnixStream, child: Option<Child>, tasks: &TaskTracker) -> Self {
+        let (reader, writer) = stream.into_split();
         let (requests, waiting) = mpsc::channel(REQUESTS_MAX);
         let open = Mutex::new(Some(HashMap::new()));
         let link = Self {
@@ -95,7 +105,7 @@ impl Link {
             last_id: Arc::new(AtomicU32::new(0)),
             closing: CancellationToken::new(),
             gone: CancellationToken::new(),
-            pid: child.id(),
+            pid: child.as_ref().map(Child::id),
         };
         let _writer = tasks.spawn(write(writer, waiting, link.closing.clone()));
         let (routes, gone) = (Arc::clone(&link.routes), link.gone.clone());
@@ -104,17 +114,19 @@ impl Link {
             routes.close(death);
             // Usually it has exited already. An agent that breaks the protocol is killed: its
             // minders end the trees then.
-            let _reaped = tokio::task::spawn_blocking(move || reap(child)).await;
+            if let Some(child) = child {
+                let _reaped = tokio::task::spawn_blocking(move || reap(child)).await;
+            }
             gone.cancel();
         });
-        Ok(link)
+        link
     }
 
     pub(crate) fn is_alive(&self) -> bool {
         self.routes.lock().is_some() && !self.closing.is_cancelled()
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.pid
     }
 

@@ -10,6 +10,7 @@
 
 mod deaths;
 mod files;
+mod neurons;
 mod output;
 mod place;
 mod races;
