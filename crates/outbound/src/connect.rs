@@ -139,7 +139,8 @@ impl Way {
         addresses: &[std::net::SocketAddr],
     ) -> Result<Box<dyn Duplex>, Error> {
         let dialled = connect_first(&*self.dial, addresses).await;
-        Ok(Box::new(dialled.map_err(|error| failed(target, root(&error)))?))
+        let (stream, _) = dialled.map_err(|error| failed(target, root(&error)))?;
+        Ok(Box::new(stream))
     }
 }
 

@@ -5,7 +5,8 @@
 //! of `[network] allow`). Names are resolved once per connection, and the addresses that were
 //! checked are those that are connected to; redirects are checked again; sizes and times are
 //! limited. [`Servers`] talks to servers that the settings themselves name. [`Guard`] is the check
-//! alone. [`sse`] takes streams of events apart.
+//! alone; [`connect`] and [`Encryption`] are a connection alone, for whoever hands on what others
+//! say. [`sse`] takes streams of events apart.
 //! **Knows** `stdx`; the one home of the HTTP stack, of encryption and of root certificates.
 //! **Never** retries, caches, unpacks a compressed body or keeps cookies; never lets a variable
 //! of the environment choose where a guarded connection goes.
@@ -16,6 +17,7 @@ mod client;
 mod connect;
 mod error;
 mod guard;
+mod link;
 mod redirect;
 mod resolve;
 mod response;
@@ -31,7 +33,9 @@ pub use client::{Client, Limits, Options, Request};
 pub use error::{Blocked, Error, Part, Wait};
 pub use guard::Guard;
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+pub use link::{Link, connect};
 pub use resolve::{Dial, Resolve, SystemResolver, TcpDial};
 pub use response::Response;
 pub use servers::{Servers, Waits};
+pub use tls::{Encryption, root_certificates};
 pub use url::Url;

@@ -80,17 +80,18 @@ impl Dial for TcpDial {
     }
 }
 
-/// Connects to the first address that answers. The next one joins in when one fails or is slow.
+/// Connects to the first address that answers, and tells which one that is. The next one joins in
+/// when one fails or is slow.
 pub(crate) async fn connect_first(
     dial: &dyn Dial,
     addresses: &[SocketAddr],
-) -> io::Result<TcpStream> {
+) -> io::Result<(TcpStream, SocketAddr)> {
     let mut waiting = interleaved(addresses).into_iter().take(ATTEMPTS_MAX);
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
     loop {
         match waiting.next() {
-            Some(address) => attempts.push(dial.dial(address)),
+            Some(address) => attempts.push(async move { (dial.dial(address).await, address) }),
             None if attempts.is_empty() => return Err(failure),
             None => {}
         }
@@ -100,8 +101,8 @@ pub(crate) async fn connect_first(
             () = tokio::time::sleep(ATTEMPT_LEAD), if !is_last => None,
         };
         match ended {
-            Some(Ok(stream)) => return Ok(stream),
-            Some(Err(error)) => failure = error,
+            Some((Ok(stream), address)) => return Ok((stream, address)),
+            Some((Err(error), _)) => failure = error,
             None => {}
         }
     }
