@@ -27,9 +27,11 @@ mod recorded;
 mod remote;
 mod scripted;
 mod stream;
+mod structured;
 mod table;
 mod wire;
 
 pub use local::{Found, LocalKind, LocalServer, probe_local};
 pub use names::build;
 pub use provider::{Error, Options, Provider};
+pub use structured::StructuredOutput;

@@ -10,6 +10,7 @@ use crate::client::Http;
 use crate::provider::{Error, Options, Provider, key_variable};
 use crate::remote::Remote;
 use crate::scripted::{self, Scenario};
+use crate::structured::Schemas;
 use crate::table::{self, Thinking};
 use crate::wire::{Target, key_header};
 use crate::{anthropic, base_url};
@@ -144,7 +145,7 @@ impl Server {
     }
 
     fn model(&self, model: &str, http: &Arc<Http>) -> Result<Remote, Refusal> {
-        let Provider { name, wire, key, .. } = &self.provider;
+        let Provider { name, wire, key, structured_output, .. } = &self.provider;
         let entry = table::find(model).map_err(|error| invalid(error.to_string()))?;
         let images = entry.map_or(*wire != Wire::OpenaiChat, |entry| entry.images);
         let host = self.base.host_str().unwrap_or_default();
@@ -168,7 +169,14 @@ impl Server {
                 price: entry.and_then(|entry| entry.price_on(*wire)),
                 images,
             },
-            target: Target { model: model.to_owned(), thinking, max_output, images, is_openai },
+            target: Target {
+                model: model.to_owned(),
+                thinking,
+                max_output,
+                images,
+                is_openai,
+                schemas: Schemas::of(*structured_output, *wire, model, is_openai),
+            },
             url: base_url::endpoint(*wire, &self.base, model),
             headers: self.headers.clone(),
             key: key.clone(),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use protocol::Wire;
 use stdx::Secret;
 
+use crate::structured::StructuredOutput;
+
 /// A model server.
 #[derive(Clone, Debug)]
 pub struct Provider {
@@ -19,6 +21,8 @@ pub struct Provider {
     pub key: Option<Secret<String>>,
     /// Further headers of every request; they replace those of the wire.
     pub headers: Vec<(String, String)>,
+    /// How it is told what JSON an answer must be.
+    pub structured_output: StructuredOutput,
 }
 
 /// What the models are built of.

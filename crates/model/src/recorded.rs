@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use driver_api::{Delta, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ToolSpec};
+use protocol::event::OutputFormat;
 use protocol::{
     Block, Image, Message, MessageId, Role, Signed, StopReason, Timestamp, ToolCallId, Usage, Wire,
 };
 use serde_json::{Map, Value, json};
 
 use crate::stream::{Answer, Phase};
+use crate::structured::Schemas;
 use crate::table::Thinking;
 use crate::wire::{Target, encode};
 
@@ -185,13 +187,25 @@ pub(crate) fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         messages,
         max_output: None,
         effort: None,
-        output_schema: None,
+        output: None,
         cache_key: "ses_1".into(),
     }
 }
 
+/// A format without a name.
+pub(crate) fn format(schema: Value, strict: bool) -> Option<OutputFormat> {
+    Some(OutputFormat { name: None, schema, strict })
+}
+
 pub(crate) fn target(thinking: Thinking) -> Target {
-    Target { model: "m".into(), thinking, max_output: None, images: true, is_openai: true }
+    Target {
+        model: "m".into(),
+        thinking,
+        max_output: None,
+        images: true,
+        is_openai: true,
+        schemas: Schemas::Taken,
+    }
 }
 
 /// Encodes with a target that reads images and takes no thinking setting.

@@ -75,7 +75,21 @@ impl Entry {
 struct Table {
     #[allow(dead_code, reason = "a date for readers of the file, checked by a test")]
     as_of: String,
+    /// Models that take no schema for an answer by their wire's own means.
+    without_schemas: Vec<String>,
+    /// Models that take one in requests without tools alone.
+    without_schemas_beside_tools: Vec<String>,
     model: Vec<Entry>,
+}
+
+/// Returns the file.
+///
+/// # Errors
+/// When it cannot be read: a bug of the build.
+fn table() -> Result<&'static Table, Error> {
+    static TABLE: OnceLock<Result<Table, String>> = OnceLock::new();
+    let read = || toml::from_str(DATA).map_err(|error| error.to_string());
+    TABLE.get_or_init(read).as_ref().map_err(|error| Error::Table(error.clone()))
 }
 
 /// Returns the rows, in the order of the file.
@@ -83,12 +97,22 @@ struct Table {
 /// # Errors
 /// When the built-in file cannot be read: a bug of the build.
 pub(crate) fn rows() -> Result<&'static [Entry], Error> {
-    static TABLE: OnceLock<Result<Table, String>> = OnceLock::new();
-    let table = TABLE
-        .get_or_init(|| toml::from_str(DATA).map_err(|error| error.to_string()))
-        .as_ref()
-        .map_err(|error| Error::Table(error.clone()))?;
-    Ok(&table.model)
+    Ok(&table()?.model)
+}
+
+/// Tells whether a model is known to take no schema for its answers.
+pub(crate) fn refuses_schemas(model: &str) -> bool {
+    table().is_ok_and(|table| is_among(&table.without_schemas, model))
+}
+
+/// Tells whether a model is known to take no schema in requests with tools.
+pub(crate) fn refuses_schemas_beside_tools(model: &str) -> bool {
+    table().is_ok_and(|table| is_among(&table.without_schemas_beside_tools, model))
+}
+
+fn is_among(patterns: &[String], model: &str) -> bool {
+    let name = plain(model);
+    patterns.iter().any(|pattern| fits(pattern, &name))
 }
 
 /// Finds a model's row by the last part of its name.
@@ -134,6 +158,9 @@ mod tests {
     fn the_file_is_sound() {
         let table: Table = toml::from_str(DATA).unwrap();
         assert_eq!(table.as_of, "2026-11-30");
+        for name in table.without_schemas.iter().chain(&table.without_schemas_beside_tools) {
+            assert_eq!(*name, plain(name), "patterns are written in the plain spelling");
+        }
         for entry in &table.model {
             assert!(entry.price.is_none() || !entry.price_wires.is_empty(), "{:?}", entry.names);
             for name in &entry.names {
@@ -144,6 +171,19 @@ mod tests {
                 assert_eq!(found, Some(&entry.names), "{name} is listed in another row");
             }
         }
+    }
+
+    #[test]
+    fn models_without_schemas_are_known() {
+        for name in ["claude-opus-4-20250514", "anthropic/claude-3.7-sonnet", "gpt-4", "gpt-3.5-x"]
+        {
+            assert!(refuses_schemas(name), "{name}");
+        }
+        for name in ["claude-opus-4-1", "claude-sonnet-4-6", "gpt-4o", "gpt-4.1", "gpt-5", "m"] {
+            assert!(!refuses_schemas(name), "{name}");
+        }
+        assert!(refuses_schemas_beside_tools("gemini-2.5-pro"));
+        assert!(!refuses_schemas_beside_tools("gemini-3-pro-preview"));
     }
 
     #[test]

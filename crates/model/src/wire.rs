@@ -5,6 +5,7 @@ use protocol::Wire;
 use serde::Serialize;
 
 use crate::stream::Decoder;
+use crate::structured::Schemas;
 use crate::table::Thinking;
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
@@ -21,6 +22,8 @@ pub(crate) struct Target {
     pub(crate) images: bool,
     /// Whether the server is the one that OpenAI runs, which knows fields that others refuse.
     pub(crate) is_openai: bool,
+    /// When it takes the schema of an answer by the wire's own means.
+    pub(crate) schemas: Schemas,
 }
 
 /// Writes the body of a request. Equal requests give equal bytes, and the transcript stands last,

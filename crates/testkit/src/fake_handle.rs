@@ -4,10 +4,12 @@
 //! door is deterministic.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use protocol::event::{Answer, ModeChanged, ModelChanged, RewindScope, SessionEnd, SessionStart};
+use protocol::event::{
+    Answer, ModeChanged, ModelChanged, RewindScope, SessionClosed, SessionEnd, SessionStart,
+};
 use protocol::{
     CheckpointId, Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode,
     RequestId, Seq, SessionId, Timestamp, Usage,
@@ -22,6 +24,9 @@ use tokio::sync::mpsc;
 
 /// How many messages one answer holds, as in the runtime.
 const MESSAGES_MAX: usize = 1_000;
+
+/// How many recorded events one answer holds, as in the runtime.
+const EVENTS_MAX: usize = 1_000;
 
 /// How many events a subscriber may leave unread. Tests play far fewer.
 const QUEUE: usize = 4096;
@@ -238,6 +243,8 @@ pub fn session_info(id: &str, cwd: &str) -> SessionInfo {
         queued: 0,
         pending: 0,
         last_frame: FrameId(0),
+        neuron: None,
+        steps: 0,
     }
 }
 
@@ -288,7 +295,7 @@ impl State {
             ts: START.plus_ms(i64::try_from(frame).unwrap_or(0)),
         };
         self.log.push(event.clone());
-        let event = std::sync::Arc::new(Shown::new(event));
+        let event = Arc::new(Shown::new(event));
         if recorded {
             self.watchers.retain(|queue| queue.try_send(Delivery::Event(event.clone())).is_ok());
         }
@@ -323,12 +330,15 @@ impl Runtime for FakeRuntime {
             model: session.model.unwrap_or_default(),
             mode: session.mode.unwrap_or_default(),
             prompts: 0,
+            neuron: session.neuron,
             ..session_info(&format!("ses{number:023}"), &session.cwd)
         };
         let start = SessionStart {
             cwd: info.cwd.clone(),
             model: info.model.clone(),
             mode: info.mode,
+            title: info.title.clone(),
+            neuron: info.neuron.clone(),
             tools: vec!["read_file".to_owned(), "run_shell".to_owned()],
             ..SessionStart::default()
         };
@@ -505,6 +515,20 @@ impl Runtime for FakeRuntime {
         Ok(MessagesPage { messages, has_more })
     }
 
+    async fn recorded(
+        &self,
+        session: &SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Shown>>, Error> {
+        let mut state = self.state();
+        state.enter("recorded", None)?;
+        state.find(session)?;
+        let is_wanted = |event: &&Event| event.session_id == *session && event.seq > Some(after);
+        let events = state.log.iter().filter(is_wanted).take(limit.min(EVENTS_MAX));
+        Ok(events.map(|event| Arc::new(Shown::new(event.clone()))).collect())
+    }
+
     async fn export(&self, session: &SessionId) -> Result<ExportedSession, Error> {
         let mut state = self.state();
         state.enter("export", None)?;
@@ -591,7 +615,10 @@ impl Runtime for FakeRuntime {
     async fn remove(&self, session: &SessionId) -> Result<(), Error> {
         let mut state = self.state();
         state.enter("remove", Some(Call::Remove(session.clone())))?;
-        state.find(session)?;
+        if state.find(session)?.is_open {
+            state.send(session, SessionClosed { reason: SessionEnd::Deleted }.into());
+            state.subscribers.retain(|(watched, _)| watched != session);
+        }
         state.sessions.retain(|info| info.id != *session);
         Ok(())
     }

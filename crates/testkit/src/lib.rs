@@ -1,5 +1,5 @@
 //! Tools for tests: a scripted model server, a proxy that breaks connections, a memory store,
-//! contract suites, a virtual clock.
+//! neurons that are folders, contract suites, a virtual clock.
 //!
 //! **What**: what the tests of several crates share.
 //! **Knows** `protocol`, `driver-api`, `runtime-api`.
@@ -8,6 +8,8 @@
 pub mod checkpoint_suite;
 pub mod clock;
 pub mod fake_handle;
+pub mod fake_neurons;
+pub mod memory_neurons;
 pub mod memory_store;
 pub mod model_server;
 pub mod net;

@@ -67,6 +67,10 @@ impl Tool for ApplyPatch {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Write
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,

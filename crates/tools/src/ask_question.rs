@@ -85,6 +85,10 @@ impl Tool for AskQuestion {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Interact
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,

@@ -11,6 +11,7 @@ use driver_api::{
     Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSpec,
     Workspace, WorkspaceError,
 };
+use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -35,8 +36,8 @@ impl Default for EditFile {
         let spec = arguments::spec(
             "edit_file",
             "Replaces exact pieces of a file that was read before. All edits are applied in order, \
-             or none. `old` must occur exactly once (add lines around it), unless `all` is set; \
-             leave out the line numbers of read_file.",
+             or none. `old` must occur exactly once (add lines around it), or `all` replaces each; \
+             leave out line numbers. One edit: also as `old_string`, `new_string`, `replace_all`.",
             json!({
                 "path": {"type": "string"},
                 "edits": {"type": "array", "minItems": 1, "items": {
@@ -44,13 +45,16 @@ impl Default for EditFile {
                     "properties": {
                         "old": {"type": "string"},
                         "new": {"type": "string"},
-                        "all": {"type": "boolean", "description": "Replace every occurrence."}
+                        "all": {"type": "boolean"}
                     },
                     "required": ["old", "new"],
                     "additionalProperties": false
-                }}
+                }},
+                "old_string": {"type": "string"},
+                "new_string": {"type": "string"},
+                "replace_all": {"type": "boolean"}
             }),
-            &["path", "edits"],
+            &["path"],
         );
         Self { spec }
     }
@@ -60,8 +64,31 @@ impl Default for EditFile {
 #[serde(deny_unknown_fields)]
 struct Arguments<'a> {
     path: &'a str,
-    #[serde(borrow)]
-    edits: Vec<Edit<'a>>,
+    #[serde(borrow, default)]
+    edits: Option<Vec<Edit<'a>>>,
+    /// A single edit, as many models have learned to spell it.
+    old_string: Option<&'a str>,
+    new_string: Option<&'a str>,
+    replace_all: Option<bool>,
+}
+
+impl<'a> Arguments<'a> {
+    fn parse(input: &'a Map<String, Value>) -> Result<(&'a str, Vec<Edit<'a>>), ToolError> {
+        let Self { path, edits, old_string, new_string, replace_all } = arguments::parse(input)?;
+        let edits = match (edits, old_string, new_string) {
+            (Some(edits), None, None) if replace_all.is_none() => edits,
+            (None, Some(old), Some(new)) => vec![Edit { old, new, all: replace_all }],
+            _ => {
+                let right = "expected either edits, or old_string and new_string";
+                return Err(ToolError::Invalid(right.to_owned()));
+            }
+        };
+        match edits.len() {
+            0 => Err(ToolError::Invalid("edits is empty: name at least one".to_owned())),
+            1..=EDITS_MAX => Ok((path, edits)),
+            count => Err(ToolError::Invalid(format!("{count} edits are more than {EDITS_MAX}"))),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -78,17 +105,17 @@ impl Tool for EditFile {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Write
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,
         workspace: &dyn Workspace,
     ) -> Result<CallFacts, ToolError> {
-        let arguments: Arguments<'_> = arguments::parse(input)?;
-        match arguments.edits.len() {
-            0 => Err(ToolError::Invalid("edits is empty: name at least one".to_owned())),
-            1..=EDITS_MAX => place::facts_of(arguments.path, Access::Write, workspace).await,
-            count => Err(ToolError::Invalid(format!("{count} edits are more than {EDITS_MAX}"))),
-        }
+        let (path, _) = Arguments::parse(input)?;
+        place::facts_of(path, Access::Write, workspace).await
     }
 
     fn refuses(&self, facts: &CallFacts, host: &dyn ToolHost) -> Option<String> {
@@ -157,15 +184,15 @@ impl<'a> Planned<'a> {
         workspace: &dyn Workspace,
         check: Check<'_>,
     ) -> Result<Self, ToolError> {
-        let arguments: Arguments<'_> = arguments::parse(input)?;
+        let (_, edits) = Arguments::parse(input)?;
         let file = place::judged(facts, 0)?;
         let name = place::shown(workspace, &file.real);
         let found = workspace.read(file, FILE_BYTES_MAX).await?.bytes;
         check(file, &found)?;
         let before = text_file::decode(found)
             .map_err(|kind| ToolError::Invalid(format!("{name} is not a text: {kind}")))?;
-        let after = apply(&before.text, &arguments.edits).map_err(|(number, miss)| {
-            let count = arguments.edits.len();
+        let after = apply(&before.text, &edits).map_err(|(number, miss)| {
+            let count = edits.len();
             let which =
                 if count == 1 { String::new() } else { format!("edit {number} of {count}: ") };
             ToolError::Invalid(format!("{which}{}\nnothing was changed in {name}", miss.text))

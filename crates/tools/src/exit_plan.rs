@@ -53,6 +53,10 @@ impl Tool for ExitPlan {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Interact
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,

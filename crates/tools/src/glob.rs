@@ -1,19 +1,22 @@
 //! `glob`: files by the pattern of their names.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+    Access, CallFacts, EntryKind, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec,
+    Workspace,
 };
 use globset::GlobMatcher;
+use protocol::Effect;
 use protocol::event::Display;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::limit::{OUTPUT_CHARS_MAX, grouped};
+use crate::survey::Survey;
 use crate::walk::{self, Guard, Unseen};
 use crate::{arguments, place};
 
@@ -65,6 +68,10 @@ impl Tool for Glob {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,
@@ -89,9 +96,12 @@ impl Tool for Glob {
     ) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let folder = place::judged(facts, 0)?;
-        place::require_local(&*context.workspace)?;
         place::require_folder(folder, context).await?;
         let glob = walk::glob(arguments.pattern)?;
+        if !context.workspace.is_local() {
+            let found = find_elsewhere(folder, &glob, context).await?;
+            return Ok(found.outcome(&*context.workspace));
+        }
         let (root, cancel) = (folder.real.clone(), context.cancel.clone());
         let guard = Guard::new(&context.host);
         let found = walk::blocking(move || find(&root, &glob, &guard, &cancel)).await?;
@@ -114,7 +124,7 @@ fn find(root: &Path, glob: &GlobMatcher, guard: &Guard, cancel: &CancellationTok
             break;
         }
         if visited >= walk::VISITED_MAX {
-            found.unseen.is_cut = true;
+            found.unseen.cut_at = Some(walk::VISITED_SHOWN);
             break;
         }
         let Ok(entry) = entry else {
@@ -139,6 +149,28 @@ fn find(root: &Path, glob: &GlobMatcher, guard: &Guard, cancel: &CancellationTok
     found.unseen.hidden_folders = guard.folders();
     found.keep(FILES_MAX);
     found
+}
+
+/// Finds files in a workspace that is not on this machine.
+async fn find_elsewhere(
+    folder: &Located,
+    glob: &GlobMatcher,
+    context: &ToolContext,
+) -> Result<Found, ToolError> {
+    let mut survey = Survey::of(folder, None, context).await?;
+    let mut found = Found::default();
+    for entry in std::mem::take(&mut survey.found) {
+        if entry.kind == EntryKind::Folder || !glob.is_match(&entry.inner) || survey.hides(&entry) {
+            continue;
+        }
+        found.total += 1;
+        let since = u64::try_from(entry.modified_ns).ok().map(Duration::from_nanos);
+        let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        found.files.push((modified, folder.real.join(&entry.inner)));
+    }
+    found.unseen = survey.unseen;
+    found.keep(FILES_MAX);
+    Ok(found)
 }
 
 impl Found {

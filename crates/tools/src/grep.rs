@@ -1,5 +1,6 @@
 //! `grep`: text in files, by a regular expression.
 
+mod elsewhere;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
+use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -115,6 +117,10 @@ impl Tool for Grep {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,
@@ -139,7 +145,6 @@ impl Tool for Grep {
     ) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let place = place::judged(facts, 0)?;
-        place::require_local(&*context.workspace)?;
         if place.stat.is_none() {
             return Err(place::missing(place, context).await);
         }
@@ -156,6 +161,9 @@ impl Tool for Grep {
             limit: arguments.limit.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX),
             guard: walk::Guard::new(&context.host),
         };
+        if !context.workspace.is_local() {
+            return Ok(elsewhere::run(search, place, context).await?.outcome());
+        }
         let cancel = context.cancel.clone();
         let report = walk::blocking(move || search.run(&cancel)).await?;
         Ok(report.outcome())
@@ -206,14 +214,7 @@ struct Search {
 impl Search {
     fn run(&self, cancel: &CancellationToken) -> Report {
         let mut report = Report::new(self.kind, self.limit);
-        let mut searcher = SearcherBuilder::new()
-            .line_number(true)
-            .multi_line(self.is_multiline)
-            .before_context(self.context)
-            .after_context(self.context)
-            .heap_limit(Some(HEAP_BYTES_MAX))
-            .binary_detection(BinaryDetection::quit(0))
-            .build();
+        let mut searcher = self.searcher();
         let mut walk = walk::builder(&self.root, &self.guard);
         walk.sort_by_file_path(Ord::cmp);
         for (visited, entry) in walk.build().enumerate() {
@@ -222,7 +223,7 @@ impl Search {
                 break;
             }
             if visited >= walk::VISITED_MAX {
-                report.unseen.is_cut = true;
+                report.unseen.cut_at = Some(walk::VISITED_SHOWN);
                 break;
             }
             let Ok(entry) = entry else {
@@ -236,13 +237,26 @@ impl Search {
                 report.unseen.hidden_files += 1;
                 continue;
             }
-            self.search_file(&mut searcher, entry.path(), &mut report, cancel);
+            let search =
+                |sink: &mut FileSink<'_>| searcher.search_path(&self.matcher, entry.path(), sink);
+            self.search_file(entry.path(), &mut report, cancel, search);
             if report.is_full() {
                 break;
             }
         }
         report.unseen.hidden_folders = self.guard.folders();
         report
+    }
+
+    fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .line_number(true)
+            .multi_line(self.is_multiline)
+            .before_context(self.context)
+            .after_context(self.context)
+            .heap_limit(Some(HEAP_BYTES_MAX))
+            .binary_detection(BinaryDetection::quit(0))
+            .build()
     }
 
     fn covers(&self, path: &Path, is_file: bool) -> bool {
@@ -255,15 +269,15 @@ impl Search {
 
     fn search_file(
         &self,
-        searcher: &mut Searcher,
         path: &Path,
         report: &mut Report,
         cancel: &CancellationToken,
+        search: impl FnOnce(&mut FileSink<'_>) -> std::io::Result<()>,
     ) {
         let name = path.strip_prefix(&self.cwd).unwrap_or(path).display().to_string();
         report.begin_file(name);
         let mut sink = FileSink { report, cancel, is_binary: false };
-        let searched = searcher.search_path(&self.matcher, path, &mut sink);
+        let searched = search(&mut sink);
         let is_binary = sink.is_binary;
         if searched.is_err() {
             report.unseen.unreadable += 1;

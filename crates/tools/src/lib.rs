@@ -21,6 +21,7 @@ mod place;
 mod read_file;
 mod run_shell;
 mod seen;
+mod survey;
 mod text_file;
 mod walk;
 mod words;

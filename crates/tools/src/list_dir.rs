@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+    Access, CallFacts, EntryKind, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec,
+    Workspace,
 };
+use protocol::Effect;
 use protocol::event::Display;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::limit::{OUTPUT_CHARS_MAX, grouped};
+use crate::survey::Survey;
 use crate::walk::{self, Guard, Unseen};
 use crate::{arguments, place};
 
@@ -67,6 +70,10 @@ impl Tool for ListDir {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,
@@ -85,9 +92,11 @@ impl Tool for ListDir {
     ) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
         let folder = place::judged(facts, 0)?;
-        place::require_local(&*context.workspace)?;
         place::require_folder(folder, context).await?;
         let depth = arguments.depth.unwrap_or(1).clamp(1, DEPTH_MAX);
+        if !context.workspace.is_local() {
+            return Ok(list_elsewhere(folder, depth, context).await?.outcome());
+        }
         let (root, cancel) = (folder.real.clone(), context.cancel.clone());
         let guard = Guard::new(&context.host);
         let listing = walk::blocking(move || list(&root, depth, &guard, &cancel)).await?;
@@ -117,7 +126,7 @@ fn list(root: &Path, depth: usize, guard: &Guard, cancel: &CancellationToken) ->
             break;
         }
         if listing.total >= walk::VISITED_MAX {
-            listing.unseen.is_cut = true;
+            listing.unseen.cut_at = Some(walk::VISITED_SHOWN);
             break;
         }
         let Ok(entry) = entry else {
@@ -143,6 +152,35 @@ fn list(root: &Path, depth: usize, guard: &Guard, cancel: &CancellationToken) ->
     listing.keep(ENTRIES_MAX);
     listing.entries.sort_by(|a, b| a.path.cmp(&b.path));
     listing
+}
+
+/// Lists a folder of a workspace that is not on this machine.
+async fn list_elsewhere(
+    folder: &Located,
+    depth: usize,
+    context: &ToolContext,
+) -> Result<Listing, ToolError> {
+    let mut survey = Survey::of(folder, Some(depth), context).await?;
+    let mut listing = Listing::default();
+    for found in std::mem::take(&mut survey.found) {
+        if found.depth() == 0 || found.kind != EntryKind::Folder && survey.hides(&found) {
+            continue;
+        }
+        listing.total += 1;
+        let name = found.inner.display();
+        let shown = match (found.kind, &found.target) {
+            (EntryKind::Folder, _) => format!("{name}/"),
+            (EntryKind::File, _) => format!("{name}  {}", stdx::bytes(found.size)),
+            (EntryKind::Link, Some(target)) => format!("{name} -> {}", target.display()),
+            (EntryKind::Link, None) => format!("{name} (link)"),
+            (EntryKind::Other, _) => format!("{name} (device, socket or pipe)"),
+        };
+        listing.entries.push(Entry { depth: found.depth(), path: found.inner, shown });
+    }
+    listing.unseen = survey.unseen;
+    listing.keep(ENTRIES_MAX);
+    listing.entries.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(listing)
 }
 
 fn describe(entry: &ignore::DirEntry, path: &Path) -> String {

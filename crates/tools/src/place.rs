@@ -52,18 +52,6 @@ pub(crate) fn judged(facts: &CallFacts, index: usize) -> Result<&Located, ToolEr
         .ok_or_else(|| Fault::new(format!("find path {index} among the facts of a call")).into())
 }
 
-/// Refuses a search where the files are not on this machine.
-pub(crate) fn require_local(workspace: &dyn Workspace) -> Result<(), ToolError> {
-    if workspace.is_local() {
-        return Ok(());
-    }
-    Err(ToolError::Invalid(
-        "this workspace's files are not on this machine, so they cannot be searched here; \
-         use run_shell with ls, find or grep instead"
-            .to_owned(),
-    ))
-}
-
 /// Makes the error for a folder to search that is not there, or is a file.
 pub(crate) async fn require_folder(
     located: &Located,

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use async_trait::async_trait;
 use base64::Engine as _;
 use driver_api::{
-    Access, CallFacts, EntryKind, Located, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec,
-    Workspace, WorkspaceError,
+    Access, CallFacts, EntryKind, Fault, Located, Tool, ToolContext, ToolError, ToolOutcome,
+    ToolSpec, Workspace, WorkspaceError,
 };
+use protocol::Effect;
 use protocol::event::Display;
 use protocol::{Block, Image};
 use serde::Deserialize;
@@ -73,6 +74,10 @@ impl Tool for ReadFile {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,
@@ -116,6 +121,9 @@ async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<Vec<u
     if file.stat.is_some_and(|stat| stat.kind == EntryKind::Folder) {
         return Err(ToolError::Invalid(format!("{name} is a folder; use list_dir")));
     }
+    if let Some(bytes) = lent(file, context).await? {
+        return Ok(bytes);
+    }
     match context.workspace.read(file, FILE_BYTES_MAX).await {
         Ok(contents) => Ok(contents.bytes),
         Err(WorkspaceError::NotFound(_)) => Err(place::missing(file, context).await),
@@ -127,6 +135,24 @@ async fn read(file: &Located, name: &str, context: &ToolContext) -> Result<Vec<u
             )))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads a long output of this session's, which lies on this machine though the workspace does not.
+/// None for any other file.
+async fn lent(file: &Located, context: &ToolContext) -> Result<Option<Vec<u8>>, ToolError> {
+    let is_output = file.real.parent() == Some(&context.spill_dir);
+    if context.workspace.is_local() || !is_output {
+        return Ok(None);
+    }
+    let path = file.real.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let is_file = path.symlink_metadata()?.is_file();
+        if is_file { std::fs::read(path).map(Some) } else { Ok(None) }
+    });
+    match read.await.map_err(|error| Fault::with("read a long output", error))? {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        bytes => Ok(bytes.map_err(|error| Fault::with("read a long output", error))?),
     }
 }
 

@@ -98,6 +98,10 @@ impl Tool for RunShell {
         &self.spec
     }
 
+    fn effect(&self) -> Effect {
+        Effect::Execute
+    }
+
     async fn facts(
         &self,
         input: &Map<String, Value>,

@@ -11,6 +11,9 @@ use ignore::{DirEntry, WalkBuilder};
 /// How many entries one search visits: a home folder should not be walked to its end.
 pub(crate) const VISITED_MAX: usize = 1_000_000;
 
+/// [`VISITED_MAX`] as people read it.
+pub(crate) const VISITED_SHOWN: &str = "1,000,000 entries";
+
 /// Sets up a walk that honours `.gitignore` and `.ignore`, shows hidden files, leaves `.git` out
 /// and does not follow links: what they lead to was not judged. The ignore file of the person's
 /// own git settings is left out, so that a search gives the same everywhere.
@@ -103,8 +106,10 @@ pub(crate) struct Unseen {
     pub(crate) hidden_files: u64,
     /// Folders that a rule keeps from being read; what they hold is not counted.
     pub(crate) hidden_folders: u64,
-    /// Whether the walk was ended by [`VISITED_MAX`].
-    pub(crate) is_cut: bool,
+    /// Files that are larger than what is searched in a workspace elsewhere.
+    pub(crate) large: u64,
+    /// The limit that ended the walk, as people read it.
+    pub(crate) cut_at: Option<&'static str>,
     /// Whether the walk was ended by a stop.
     pub(crate) is_stopped: bool,
 }
@@ -136,8 +141,12 @@ impl Unseen {
                  for it where the rule leaves that open)"
             ));
         }
-        if self.is_cut {
-            notes.push_str("\n(stopped after 1,000,000 entries: search a smaller folder)");
+        if self.large > 0 {
+            let count = stdx::plural(self.large, "file");
+            notes.push_str(&format!("\n({count} larger than 8 MiB left out)"));
+        }
+        if let Some(limit) = self.cut_at {
+            notes.push_str(&format!("\n(stopped after {limit}: search a smaller folder)"));
         }
         if self.is_stopped {
             notes.push_str("\n(stopped before the end)");

@@ -5,6 +5,7 @@ use driver_api::{
     Access, CallFacts, Located, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSpec,
     Workspace, WorkspaceError,
 };
+use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -45,6 +46,10 @@ struct Arguments<'a> {
 impl Tool for WriteFile {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Write
     }
 
     async fn facts(

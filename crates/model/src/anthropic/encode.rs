@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::outgoing::{call_id, nothing, result_text, seal, sendable, tool_name, unseen};
+use crate::structured::Told;
 use crate::table::Thinking;
 use crate::wire::{Tag, Target};
 
@@ -57,7 +58,7 @@ struct OutputConfig<'a> {
 #[derive(Serialize)]
 struct Format<'a> {
     r#type: Tag,
-    schema: &'a Value,
+    schema: std::borrow::Cow<'a, Value>,
 }
 
 #[derive(Serialize)]
@@ -152,13 +153,13 @@ pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, s
         }
     }
     let (thinking, effort, max_tokens) = thinking(target, request);
-    let format =
-        request.output_schema.as_ref().map(|schema| Format { r#type: Tag("json_schema"), schema });
+    let told = Told::of(Wire::Anthropic, target, request);
+    let format = told.format.map(|it| Format { r#type: Tag("json_schema"), schema: it.schema });
     let output_config =
         (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
     let mut system = Vec::new();
-    if !request.system.trim().is_empty() {
-        system.push(Part { cache_control: mark(), ..text(&*request.system) });
+    if !told.system.trim().is_empty() {
+        system.push(Part { cache_control: mark(), ..text(told.system) });
     }
     serde_json::to_vec(&Body {
         model: &target.model,

@@ -274,12 +274,14 @@ fn effort_becomes_a_budget_or_a_word_or_nothing() {
     let with = |style: Thinking, messages| {
         let mut request = request(messages);
         request.effort = Some(Effort::High);
-        request.output_schema = Some(json!({"type": "object"}));
+        request.output =
+            format(json!({"type": "object", "properties": {"a": {"type": "string"}}}), true);
         let target = crate::wire::Target { max_output: Some(64_000), ..target(style) };
         body_for(WIRE, &target, &request)
     };
     let plain = || vec![user(vec![Block::text("x")])];
-    let format = json!({"type": "json_schema", "schema": {"type": "object"}});
+    let format = json!({"type": "json_schema", "schema": {"type": "object",
+        "properties": {"a": {"type": "string"}}, "additionalProperties": false}});
     let budget = with(Thinking::Budget, plain());
     assert_eq!(budget["thinking"], json!({"type": "enabled", "budget_tokens": 16_000}));
     assert_eq!(budget["output_config"], json!({"format": format}));

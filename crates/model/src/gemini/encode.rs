@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::outgoing::{call_id, images, nothing, result_text, seal, sendable, tool_name, unseen};
+use crate::structured::{Told, without_dialect};
 use crate::table::Thinking;
 use crate::wire::{Tag, Target};
 
@@ -61,7 +62,7 @@ struct Instruction<'a> {
 
 #[derive(Serialize)]
 struct TextPart<'a> {
-    text: &'a str,
+    text: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -132,10 +133,11 @@ struct InlineData<'a> {
 
 /// Writes the body. The model's name stands in the address.
 pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
-    let system = &*request.system;
+    let told = Told::of(Wire::Gemini, target, request);
+    let system = told.system;
     let declarations: Vec<Declaration<'_>> = request.tools.iter().map(declaration).collect();
     let has_tools = !declarations.is_empty();
-    let schema = request.output_schema.as_ref().map(plain);
+    let schema = told.format.map(|format| format.schema);
     let mut contents = Vec::with_capacity(request.messages.len());
     let mut before = None;
     for message in &request.messages {
@@ -163,18 +165,7 @@ fn declaration(tool: &ToolSpec) -> Declaration<'_> {
     Declaration {
         name: &tool.name,
         description: &tool.description,
-        parameters_json_schema: plain(&tool.input_schema),
-    }
-}
-
-/// The wire refuses the keyword that names a schema's dialect.
-fn plain(schema: &Value) -> Cow<'_, Value> {
-    match schema {
-        Value::Object(fields) if fields.contains_key("$schema") => {
-            let kept = fields.iter().filter(|(name, _)| *name != "$schema");
-            Cow::Owned(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
-        }
-        other => Cow::Borrowed(other),
+        parameters_json_schema: without_dialect(&tool.input_schema),
     }
 }
 

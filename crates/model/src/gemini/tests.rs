@@ -144,8 +144,10 @@ fn a_request_as_bytes() {
 fn settings_of_thinking_and_schema() {
     let mut request = request(vec![user(vec![Block::text("x")])]);
     request.effort = Some(Effort::Low);
-    request.output_schema =
-        Some(json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}));
+    request.output = format(
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}),
+        true,
+    );
     let config = |style| body_for(WIRE, &target(style), &request)["generationConfig"].clone();
     assert_eq!(
         config(Thinking::Budget),

@@ -4,10 +4,18 @@ use protocol::Wire;
 use stdx::Secret;
 
 use super::*;
+use crate::StructuredOutput;
 
 fn provider(name: &str, wire: Wire, base_url: &str) -> Provider {
     let key = Some(Secret::new("k".to_owned()));
-    Provider { name: name.into(), wire, base_url: base_url.into(), key, headers: vec![] }
+    Provider {
+        name: name.into(),
+        wire,
+        base_url: base_url.into(),
+        key,
+        headers: vec![],
+        structured_output: StructuredOutput::Auto,
+    }
 }
 
 fn models() -> Arc<dyn Models> {

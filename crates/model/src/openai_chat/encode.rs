@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::outgoing::{
     call_id, data_url, images, nothing, result_text, sendable, tool_name, unseen,
 };
+use crate::structured::Told;
 use crate::table::Thinking;
 use crate::wire::{Tag, Target};
 
@@ -49,8 +50,8 @@ struct Format<'a> {
 
 #[derive(Serialize)]
 struct Schema<'a> {
-    name: Tag,
-    schema: &'a Value,
+    name: Cow<'a, str>,
+    schema: Cow<'a, Value>,
     strict: bool,
 }
 
@@ -71,7 +72,7 @@ struct Function<'a> {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Entry<'a> {
     System {
-        content: &'a str,
+        content: Cow<'a, str>,
     },
     User {
         content: Content<'a>,
@@ -124,8 +125,9 @@ struct CalledFunction<'a> {
 /// Writes the body.
 pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
-    if !request.system.trim().is_empty() {
-        messages.push(Entry::System { content: &request.system });
+    let told = Told::of(Wire::OpenaiChat, target, request);
+    if !told.system.trim().is_empty() {
+        messages.push(Entry::System { content: told.system });
     }
     for message in &request.messages {
         match message.role {
@@ -144,9 +146,13 @@ pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, s
         max_completion_tokens: request.max_output.filter(|_| reasons),
         reasoning_effort: effort.map(effort_word),
         prompt_cache_key: target.is_openai.then_some(request.cache_key.as_str()),
-        response_format: request.output_schema.as_ref().map(|schema| Format {
+        response_format: told.format.map(|format| Format {
             r#type: Tag("json_schema"),
-            json_schema: Schema { name: Tag("answer"), schema, strict: is_strict(schema) },
+            json_schema: Schema {
+                name: format.name,
+                schema: format.schema,
+                strict: format.is_strict,
+            },
         }),
         tools: request
             .tools
@@ -171,26 +177,6 @@ pub(crate) fn effort_word(effort: Effort) -> Tag {
         Effort::Medium => "medium",
         Effort::High => "high",
     })
-}
-
-/// Tells whether a schema may be asked for strictly: every object in it closed, and every
-/// property required. The provider refuses to be strict about others.
-pub(crate) fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Object(fields) => {
-            let properties = fields.get("properties").and_then(Value::as_object);
-            let is_object = fields.get("type").and_then(Value::as_str) == Some("object");
-            let closed = fields.get("additionalProperties") == Some(&Value::Bool(false));
-            let required = fields.get("required").and_then(Value::as_array);
-            let all = properties.is_none_or(|properties| {
-                let names = required.map(Vec::as_slice).unwrap_or_default();
-                properties.keys().all(|name| names.iter().any(|item| item == name))
-            });
-            (!is_object && properties.is_none() || closed && all) && fields.values().all(is_strict)
-        }
-        Value::Array(items) => items.iter().all(is_strict),
-        _ => true,
-    }
 }
 
 /// Writes the arguments of a call that stands in the transcript. Those that were no object were

@@ -201,8 +201,9 @@ fn only_what_the_server_knows_is_sent() {
     let mut request = request(vec![user(vec![Block::text("x"), image()])]);
     request.max_output = Some(100);
     request.effort = Some(Effort::Low);
-    request.output_schema = Some(json!({"type": "object", "properties": {"a": {"type": "string"}},
-        "required": ["a"], "additionalProperties": false}));
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}},
+        "required": ["a"], "additionalProperties": false});
+    request.output = format(schema, true);
     let local = Target { is_openai: false, images: false, ..target(Thinking::None) };
     let body = body_for(WIRE, &local, &request);
     assert_eq!(body["max_tokens"], 100);
@@ -216,8 +217,8 @@ fn only_what_the_server_knows_is_sent() {
         (&body["reasoning_effort"], &body["max_completion_tokens"]),
         (&json!("low"), &json!(100))
     );
-    request.output_schema =
-        Some(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    request.output =
+        format(json!({"type": "object", "properties": {"a": {"type": "string"}}}), true);
     let body = body_for(WIRE, &local, &request);
     assert_eq!(body["response_format"]["json_schema"]["strict"], false);
 }

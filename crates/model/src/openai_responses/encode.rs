@@ -7,10 +7,11 @@ use protocol::{Block, Image, Message, Role, Signed, Wire};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::openai_chat::encode::{arguments_text, effort_word, is_strict};
+use crate::openai_chat::encode::{arguments_text, effort_word};
 use crate::outgoing::{
     call_id, data_url, images, nothing, result_text, seal, sendable, tool_name, unseen,
 };
+use crate::structured::Told;
 use crate::table::Thinking;
 use crate::wire::{Tag, Target};
 
@@ -29,8 +30,8 @@ struct Body<'a> {
     prompt_cache_key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    instructions: &'a str,
+    #[serde(skip_serializing_if = "is_empty")]
+    instructions: Cow<'a, str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     input: Vec<Item<'a>>,
@@ -49,8 +50,8 @@ struct Text<'a> {
 #[derive(Serialize)]
 struct Format<'a> {
     r#type: Tag,
-    name: Tag,
-    schema: &'a Value,
+    name: Cow<'a, str>,
+    schema: Cow<'a, Value>,
     strict: bool,
 }
 
@@ -104,6 +105,11 @@ enum Part<'a> {
     InputImage { image_url: String },
 }
 
+#[allow(clippy::ptr_arg, reason = "the signature that serde asks for")]
+fn is_empty(text: &Cow<'_, str>) -> bool {
+    text.is_empty()
+}
+
 /// Writes the body.
 pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
     let mut input = Vec::with_capacity(request.messages.len());
@@ -117,6 +123,7 @@ pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, s
     let effort = request.effort.filter(|_| reasons);
     // Models that do not reason refuse to be asked for sealed reasoning.
     let include = if reasons { vec![Tag("reasoning.encrypted_content")] } else { Vec::new() };
+    let told = Told::of(Wire::OpenaiResponses, target, request);
     serde_json::to_vec(&Body {
         model: &target.model,
         stream: true,
@@ -125,15 +132,15 @@ pub(crate) fn body(target: &Target, request: &ModelRequest) -> Result<Vec<u8>, s
         max_output_tokens: request.max_output,
         reasoning: effort.map(|effort| Reasoning { effort: effort_word(effort) }),
         prompt_cache_key: &request.cache_key,
-        text: request.output_schema.as_ref().map(|schema| Text {
+        text: told.format.map(|format| Text {
             format: Format {
                 r#type: Tag("json_schema"),
-                name: Tag("answer"),
-                schema,
-                strict: is_strict(schema),
+                name: format.name,
+                schema: format.schema,
+                strict: format.is_strict,
             },
         }),
-        instructions: &request.system,
+        instructions: told.system,
         tools: request
             .tools
             .iter()

@@ -5,3 +5,4 @@ mod local;
 mod provider;
 mod quirks;
 mod server;
+mod structured;

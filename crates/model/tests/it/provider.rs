@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver_api::{Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
-use model::{Options, Provider, build};
+use model::{Options, Provider, StructuredOutput, build};
 use protocol::{Block, Message, MessageId, Role, Timestamp, Wire};
 use stdx::Secret;
 use tokio::sync::mpsc;
@@ -24,6 +24,7 @@ pub(crate) fn model_at(url: &str, wire: Wire) -> Arc<dyn Model> {
         base_url: url.into(),
         key: Some(Secret::new(KEY.into())),
         headers: vec![("x-team".into(), "blue".into())],
+        structured_output: StructuredOutput::Auto,
     };
     let models = build(Options { providers: vec![provider], scenario: None }).unwrap();
     models.resolve("p/some-model").unwrap()
@@ -42,7 +43,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         messages: vec![Arc::new(message)],
         max_output: None,
         effort: None,
-        output_schema: None,
+        output: None,
         cache_key: "k".into(),
     }
 }
@@ -252,6 +253,7 @@ async fn a_hosted_server_without_key_names_the_variable() {
         base_url: "https://api.anthropic.com".into(),
         key: None,
         headers: vec![],
+        structured_output: StructuredOutput::Auto,
     };
     let models = build(Options { providers: vec![provider], scenario: None }).unwrap();
     let error = ask(&*models.resolve("claude-sonnet-4-6").unwrap()).await.1.unwrap_err();

@@ -2,11 +2,13 @@
 //!
 //! Common to all wires: a key came; every call has exactly one result in the next message, and
 //! results come first; ids of calls are unique and well formed; no text is blank; roles
-//! alternate; what the server signed comes back byte for byte; images are base64.
+//! alternate; what the server signed comes back byte for byte; images are base64; the schema of
+//! an answer is one that the provider takes.
 
 mod anthropic;
 mod chat;
 mod gemini;
+mod output;
 mod responses;
 
 use std::collections::{HashMap, HashSet};

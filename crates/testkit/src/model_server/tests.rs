@@ -670,12 +670,52 @@ fn other_faults() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
+/// Faults of the schema of an answer.
+fn schema_faults() -> Vec<(&'static str, Value, &'static str)> {
+    let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let with = |body: Value, field: &str, value: Value| {
+        let mut body = body;
+        body[field] = value;
+        body
+    };
+    let ask = || [user("hi")];
+    let named = |strict: bool, name: &str, schema: &Value| {
+        let kind = "json_schema";
+        json!({"type": kind, "name": name, "schema": schema, "strict": strict})
+    };
+    let text = |format: Value| with(responses(&ask()), "text", json!({"format": format}));
+    let config = |config: Value| {
+        let asked = json!({"role": "user", "parts": [{"text": "hi"}]});
+        with(gemini(&[asked]), "generationConfig", config)
+    };
+    let format = json!({"format": {"type": "json_schema", "schema": open}});
+    let list = json!({"type": "array"});
+    vec![
+        (MESSAGES, with(anthropic(&ask()), "output_config", format), "additionalProperties"),
+        (RESPONSES, text(named(true, "n", &open)), "a is not required"),
+        (RESPONSES, text(named(false, "a b", &open)), "the name is not"),
+        (RESPONSES, text(named(false, "n", &list)), "no object at its top"),
+        (
+            CHAT,
+            with(
+                chat(&ask()),
+                "response_format",
+                json!({"type": "json_schema",
+                "json_schema": named(true, "n", &open)}),
+            ),
+            "additionalProperties",
+        ),
+        (GEMINI, config(json!({"responseJsonSchema": open})), "responseMimeType"),
+    ]
+}
+
 #[tokio::test]
 async fn every_fault_is_refused_and_kept() {
     let server = ModelServer::start().await;
     let mut client = Client::new(&server).await;
     let mut faults = anthropic_faults();
     faults.extend(other_faults());
+    faults.extend(schema_faults());
     for (index, (path, body, word)) in faults.iter().enumerate() {
         let reply = client.ask(path, body).await;
         assert_eq!(reply.status, 400, "{body}");

@@ -79,3 +79,27 @@ async fn what_is_no_text_and_what_is_no_edit_is_refused() {
     bench.ok("edit_file", json!({"path": "same.txt", "edits": edits})).await;
     assert_eq!(bench.text("same.txt"), "other\nother\n");
 }
+
+#[tokio::test]
+async fn a_single_edit_may_be_spelled_without_a_list() {
+    let bench = Bench::new();
+    bench.file("a.txt", "one two two\n");
+    bench.ok("read_file", json!({"path": "a.txt"})).await;
+    let input =
+        json!({"path": "a.txt", "old_string": "two", "new_string": "2", "replace_all": true});
+    bench.ok("edit_file", input).await;
+    assert_eq!(bench.text("a.txt"), "one 2 2\n");
+    for (wrong, expected) in [
+        (json!({"path": "a.txt"}), "expected either edits, or old_string and new_string"),
+        (json!({"path": "a.txt", "old_string": "one"}), "expected either edits"),
+        (
+            json!({"path": "a.txt", "edits": [{"old": "one", "new": "1"}], "old_string": "one",
+                "new_string": "1"}),
+            "expected either edits",
+        ),
+    ] {
+        let error = bench.error("edit_file", wrong).await;
+        assert!(error.contains(expected), "got {error}");
+    }
+    assert_eq!(bench.text("a.txt"), "one 2 2\n", "nothing was half done");
+}

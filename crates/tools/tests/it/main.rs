@@ -9,6 +9,7 @@
 mod apply_patch;
 mod asks;
 mod edit_file;
+mod elsewhere;
 mod list_dir;
 mod local_workspace;
 mod preview;
@@ -20,6 +21,7 @@ mod write_file;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use driver_api::{CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome};
@@ -36,11 +38,17 @@ struct Host {
     seen: Mutex<HashMap<String, Option<String>>>,
     /// Names that no path may have.
     protected: Mutex<Vec<&'static str>>,
+    /// Whether whoever calls knows what is there.
+    overwrites: AtomicBool,
 }
 
 impl ToolHost for Host {
     fn seen(&self, path: &str) -> Option<String> {
         self.seen.lock().unwrap().get(path).cloned().flatten()
+    }
+
+    fn overwrites_unseen(&self) -> bool {
+        self.overwrites.load(Ordering::Relaxed)
     }
 
     fn may_read(&self, path: &Path) -> bool {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Findings, Issued, flat_tools, is_name};
+use super::{Findings, Issued, flat_tools, is_name, output};
 use crate::model_server::request::{Request, items, text_at};
 
 /// How many cache marks a request may carry.
@@ -28,6 +28,7 @@ pub(super) fn check(request: &Request, issued: &Issued, findings: &mut Findings)
         system => findings.text("system", system),
     }
     findings.tools(flat_tools(body, "input_schema"));
+    output::anthropic(body, findings);
     findings.when(
         cache_marks(body) > CACHE_MARKS_MAX,
         "cache_control",

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Findings, is_name};
+use super::{Findings, is_name, output};
 use crate::model_server::request::{Request, items, text_at};
 
 pub(super) fn check(request: &Request, findings: &mut Findings) {
     let functions = items(&request.body, "tools").iter().filter_map(|tool| tool.get("function"));
     findings.tools(functions.map(|tool| (text_at(tool, "name"), tool.get("parameters"))));
+    let format = request.body.pointer("/response_format/json_schema");
+    output::openai(format, "response_format.json_schema", findings);
     for field in ["max_tokens", "max_completion_tokens"] {
         let is_wrong = request.body.get(field).is_some_and(|v| v.as_u64().unwrap_or(0) == 0);
         findings.when(is_wrong, field, "no positive number");

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Findings, Issued, is_name};
+use super::{Findings, Issued, is_name, output};
 use crate::model_server::request::{Request, items, text_at};
 
 pub(super) fn check(request: &Request, issued: &Issued, findings: &mut Findings) {
@@ -19,6 +19,7 @@ pub(super) fn check(request: &Request, issued: &Issued, findings: &mut Findings)
             .find_map(|field| tool.get(*field));
         (text_at(tool, "name"), schema)
     }));
+    output::gemini(body, request.model(), findings);
     if let Some(system) = body.get("systemInstruction") {
         let parts = items(system, "parts");
         findings.when(parts.is_empty(), "systemInstruction", "no parts");

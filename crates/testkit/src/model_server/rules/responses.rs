@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Findings, Issued, flat_tools, is_name};
+use super::{Findings, Issued, flat_tools, is_name, output};
 use crate::model_server::request::{Request, items, text_at};
 
 pub(super) fn check(request: &Request, issued: &Issued, findings: &mut Findings) {
     let body = &request.body;
     findings.tools(flat_tools(body, "parameters"));
+    output::openai(body.pointer("/text/format"), "text.format", findings);
     if let Some(text) = body.get("instructions").filter(|text| !text.is_null()) {
         findings.text("instructions", Some(text));
     }
