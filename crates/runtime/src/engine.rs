@@ -2,20 +2,22 @@
 
 mod asking;
 mod attachments;
-mod calls;
+pub(crate) mod calls;
 mod compaction;
 mod context;
 mod day;
 mod face;
 mod foreign;
-mod gate;
+pub(crate) mod gate;
 mod hub;
 mod letters;
-mod limits;
+pub(crate) mod limits;
 mod mailbox;
 mod opening;
 mod options;
 mod outbox;
+mod output;
+mod place;
 mod policies;
 mod purse;
 mod replay;
@@ -23,6 +25,7 @@ mod rules;
 mod session;
 mod slash;
 mod stored;
+pub(crate) mod toolbox;
 mod viewers;
 mod weight;
 

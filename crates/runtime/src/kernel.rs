@@ -17,11 +17,13 @@ mod view;
 
 pub(crate) use command::{Command, Decided, Ending, ModelAnswer, NewPrompt};
 pub(crate) use decide::{GO_ON, decide, nobody, said, title_of, would_finish};
-pub(crate) use evolve::{FREED_PERCENT_MIN, IMAGE_BYTES, evolve, text_of};
+pub(crate) use evolve::{FREED_PERCENT_MIN, IMAGE_BYTES, OUTPUT_FORMAT, evolve, text_of};
 pub(crate) use marks::{Marks, is_shown};
 pub(crate) use pending::{Owed, pending};
 pub(crate) use repeats::TOLD_AT;
-pub(crate) use state::{BYTES_PER_TOKEN, CallStage, Point, SNAPSHOT_VERSION, State, Turn, id_hash};
+pub(crate) use state::{
+    BYTES_PER_TOKEN, CallStage, Point, SNAPSHOT_VERSION, State, TOOLS_MAX, Turn, id_hash,
+};
 pub(crate) use transcript::{BLOCKED, OUTCOME_UNKNOWN, TOO_LONG, Transcript, is_withdrawn};
 pub(crate) use view::View;
 

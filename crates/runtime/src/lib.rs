@@ -7,5 +7,7 @@
 
 mod engine;
 mod kernel;
+mod neurons;
 
 pub use engine::{Options, Policies};
+pub use neurons::{NeuronDefaults, NeuronOptions, neuron_runtime};

@@ -76,7 +76,7 @@ pub(crate) fn request(
         messages: transcript.messages(),
         max_output: None,
         effort: None,
-        output_schema: None,
+        output: None,
         cache_key: session.to_owned(),
     }
 }

@@ -87,10 +87,10 @@ pub(crate) fn too_large(bytes: usize) -> Refusal {
 }
 
 impl Files {
-    async fn read_all(&self, prompt: Prompt) -> Result<Prompt, Error> {
+    async fn read_all(&self, mut prompt: Prompt) -> Result<Prompt, Error> {
         let mut parts = Vec::with_capacity(prompt.parts.len());
         let (mut index, mut bytes) = (0, 0);
-        for part in prompt.parts {
+        for part in std::mem::take(&mut prompt.parts) {
             let is_text = matches!(part, PromptPart::Text(_));
             let part = match part {
                 PromptPart::File(path) => self.file(index, &path).await?,
@@ -108,7 +108,8 @@ impl Files {
             parts.push(part);
             index += usize::from(!is_text);
         }
-        Ok(Prompt { parts })
+        prompt.parts = parts;
+        Ok(prompt)
     }
 
     async fn file(&self, index: usize, path: &str) -> Result<PromptPart, Error> {

@@ -4,19 +4,26 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+    Access, Asks, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
 };
 use policy::Policy;
 use protocol::ToolCallId;
+use protocol::event::Answer;
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedMutexGuard, mpsc};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 /// How many calls of one session run at a time.
 pub(crate) const PARALLEL_MAX: usize = 8;
 
 /// Live pieces that may wait for the session, per call.
 const PROGRESS: usize = 64;
+
+/// How many questions one call may ask: a form has some, and whoever asks on and on wears a person
+/// down.
+const QUESTIONS_MAX: u32 = 20;
 
 /// Paths that a call of this process is writing.
 #[derive(Debug, Default)]
@@ -25,7 +32,7 @@ pub(crate) struct PathLocks(Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>
 impl PathLocks {
     /// Waits until no other call writes any of the paths. The order is that of the names, so two
     /// calls never wait for each other.
-    async fn hold(&self, paths: BTreeSet<PathBuf>) -> Vec<OwnedMutexGuard<()>> {
+    pub(crate) async fn hold(&self, paths: BTreeSet<PathBuf>) -> Vec<OwnedMutexGuard<()>> {
         let mut held = Vec::with_capacity(paths.len());
         for path in paths {
             let lock = {
@@ -56,6 +63,49 @@ impl Seen {
     }
 }
 
+/// A question of a call that runs, on its way to the session.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    pub(crate) call: ToolCallId,
+    pub(crate) question: Asks,
+    pub(crate) reply: oneshot::Sender<Option<Answer>>,
+}
+
+/// The way in which one call asks.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    call: ToolCallId,
+    questions: mpsc::Sender<Box<Inquiry>>,
+    /// Cancelled when the turn is stopped.
+    cancel: CancellationToken,
+    /// How many questions it has asked. Held while one is open: a person is asked one at a time.
+    asked: tokio::sync::Mutex<u32>,
+}
+
+impl Asker {
+    pub(crate) fn new(
+        call: ToolCallId,
+        questions: mpsc::Sender<Box<Inquiry>>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self { call, questions, cancel, asked: tokio::sync::Mutex::default() }
+    }
+
+    async fn ask(&self, question: Asks) -> Option<Answer> {
+        let mut asked = self.asked.lock().await;
+        if *asked >= QUESTIONS_MAX {
+            tracing::warn!(call = %self.call, "a call asks more than {QUESTIONS_MAX} questions");
+            return None;
+        }
+        *asked += 1;
+        let (reply, answer) = oneshot::channel();
+        let inquiry = Box::new(Inquiry { call: self.call.clone(), question, reply });
+        self.questions.send(inquiry).await.ok()?;
+        // The session has gone when nobody replies.
+        answer.await.ok().flatten()
+    }
+}
+
 /// What the runtime does for a call.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -63,8 +113,11 @@ pub(crate) struct Host {
     pub(crate) policy: Arc<Policy>,
     pub(crate) cwd: PathBuf,
     pub(crate) home: Option<PathBuf>,
+    /// Absent where no call runs yet.
+    pub(crate) asker: Option<Asker>,
 }
 
+#[async_trait]
 impl ToolHost for Host {
     fn seen(&self, path: &str) -> Option<String> {
         self.seen.hash(path)
@@ -72,6 +125,15 @@ impl ToolHost for Host {
 
     fn may_read(&self, path: &Path) -> bool {
         !self.policy.hides(&self.cwd, self.home.as_deref(), path)
+    }
+
+    async fn ask(&self, asks: Asks) -> Option<Answer> {
+        let asker = self.asker.as_ref()?;
+        tokio::select! {
+            biased;
+            () = asker.cancel.cancelled() => None,
+            answer = asker.ask(asks) => answer,
+        }
     }
 }
 

@@ -8,10 +8,16 @@ use runtime_api::Error;
 use super::rules::check_each;
 use crate::kernel::is_shown;
 
-/// Takes out of an imported log what would act here: its folder becomes `cwd`, its mode at most
-/// `mode_max`, its rules that allow and its instructions for the model go; its rules that deny
-/// stay. The numbering stays dense, so that positions in the file are positions in the copy.
-pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(), Error> {
+/// Takes out of an imported log what would act here: its folder becomes `cwd` and is in no neuron,
+/// its mode at most `mode_max`, its tools become `tools`, its rules that allow and its instructions
+/// for the model go; its rules that deny and the effects that are asked for stay. The numbering
+/// stays dense, so that positions in the file are positions in the copy.
+pub(crate) fn disarm(
+    rows: &mut [LogRow],
+    cwd: &str,
+    mode_max: Mode,
+    tools: &[String],
+) -> Result<(), Error> {
     for row in rows {
         // What cannot be decoded is refused when the log is folded.
         let Ok(body) = EventBody::decode(row.kind, &row.body) else { continue };
@@ -19,6 +25,8 @@ pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(
             EventBody::SessionStart(mut start) => {
                 cwd.clone_into(&mut start.cwd);
                 start.mode = start.mode.min(mode_max);
+                start.neuron = None;
+                start.tools = tools.to_vec();
                 start.allow.clear();
                 start.append_system_prompt = None;
                 // What forbids is kept, and must be understood: left out it would allow.
@@ -28,6 +36,10 @@ pub(crate) fn disarm(rows: &mut [LogRow], cwd: &str, mode_max: Mode) -> Result<(
             EventBody::ModeChanged(mut changed) => {
                 changed.mode = changed.mode.min(mode_max);
                 changed.into()
+            }
+            EventBody::ToolsActivated(mut activated) => {
+                activated.names.clear();
+                activated.into()
             }
             EventBody::RequestResolved(mut resolved) if resolved.rule.is_some() => {
                 resolved.rule = None;

@@ -11,8 +11,11 @@ use protocol::event::ToolCall;
 use protocol::{Mode, Target, ToolCallId};
 use serde_json::{Map, Value};
 
-/// How many faults of the arguments are told at once.
+/// How many faults of a value are told at once.
 const FAULTS_MAX: usize = 5;
+
+/// Characters of one fault: it quotes what is wrong, which may be long.
+const FAULT_CHARS_MAX: usize = 400;
 
 /// A compiled schema of arguments.
 #[derive(Debug)]
@@ -27,18 +30,26 @@ impl Schema {
 
     /// Says what is wrong with arguments, if anything is.
     fn faults(&self, input: &Map<String, Value>) -> Option<String> {
-        let validator = self.0.as_ref()?;
-        let value = Value::Object(input.clone());
-        let faults: Vec<String> = validator
-            .iter_errors(&value)
-            .take(FAULTS_MAX)
-            .map(|fault| {
-                let place = fault.instance_path().to_string();
-                if place.is_empty() { fault.to_string() } else { format!("{place}: {fault}") }
-            })
-            .collect();
-        (!faults.is_empty()).then(|| faults.join("; "))
+        faults(self.0.as_ref()?, &Value::Object(input.clone()))
     }
+}
+
+/// Says what is wrong with a value, if anything is.
+pub(crate) fn faults(validator: &jsonschema::Validator, value: &Value) -> Option<String> {
+    let faults: Vec<String> = validator
+        .iter_errors(value)
+        .take(FAULTS_MAX)
+        .map(|fault| {
+            let place = fault.instance_path().to_string();
+            let text =
+                if place.is_empty() { fault.to_string() } else { format!("{place}: {fault}") };
+            match text.char_indices().nth(FAULT_CHARS_MAX) {
+                Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+                None => text,
+            }
+        })
+        .collect();
+    (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 /// What the look-ups found.

@@ -2,6 +2,7 @@
 
 mod copies;
 mod create;
+mod neurons;
 mod remove;
 mod slots;
 mod take_up;
@@ -18,13 +19,13 @@ use protocol::{
 use runtime_api::{
     AgentSettings, CreateSession, Error, ExportedSession, ForkPoint, GoBack, Interrupt,
     MessagesAfter, MessagesPage, ModelListing, Overflow, Pending, PointInfo, Position, Prompt,
-    PromptAccepted, Runtime, SessionFilter, SessionInfo, SessionUsage, SlashCommand, Spent,
+    PromptAccepted, Runtime, SessionFilter, SessionInfo, SessionUsage, Shown, SlashCommand, Spent,
     Subscription, TakeUp, WentBack,
 };
 use tokio::sync::oneshot;
 
 use super::letters;
-use super::mailbox::{Message, Reply};
+use super::mailbox::{Arrival, Message, Reply};
 use super::opening::{self, Why};
 use super::options::Services;
 use super::stored::{self, Cursors, refused};
@@ -222,13 +223,16 @@ impl Runtime for Hub {
     async fn prompt(&self, session: &SessionId, prompt: Prompt) -> Result<PromptAccepted, Error> {
         let slot = self.core.slot(session).ok_or_else(|| self.core.missing(session))?;
         let _in_turn = slot.line.lock().await;
+        let workspace = self.core.enter_neuron(&slot).await?;
         let prompt = if attachments::has_files(&prompt) {
-            let files = self.ask(session, Message::Files).await?;
+            let mut files = self.ask(session, Message::Files).await?;
+            files.workspace = workspace.clone().unwrap_or(files.workspace);
             attachments::read(&*self.services().options.clock, &files, prompt).await?
         } else {
             prompt
         };
-        self.ask(session, |reply| Message::Prompt(prompt.clone(), reply)).await
+        let arrival = Box::new(Arrival { prompt, workspace });
+        self.ask(session, |reply| Message::Prompt(arrival.clone(), reply)).await
     }
 
     async fn interrupt(&self, session: &SessionId, which: Interrupt) -> Result<bool, Error> {
@@ -326,6 +330,7 @@ impl Runtime for Hub {
         let mut listed = stored::list(self.store(), filter).await?;
         for info in &mut listed {
             info.is_open = self.core.slot(&info.id).is_some();
+            info.neuron = self.core.neuron_of(&info.id).await?;
         }
         Ok(listed)
     }
@@ -346,6 +351,15 @@ impl Runtime for Hub {
         self.cursors.note(session, &page);
         let messages = page.into_iter().map(|(_, message)| message).collect();
         Ok(MessagesPage { messages, has_more })
+    }
+
+    async fn recorded(
+        &self,
+        session: &SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Shown>>, Error> {
+        stored::recorded(self.store(), session, after, limit).await
     }
 
     async fn export(&self, session: &SessionId) -> Result<ExportedSession, Error> {

@@ -1,5 +1,8 @@
 //! What may be asked of a live session.
 
+use std::sync::Arc;
+
+use driver_api::Workspace;
 use protocol::event::{Answer, RewindScope, SessionEnd};
 use protocol::{CheckpointId, Mode, RequestId};
 use runtime_api::{
@@ -17,10 +20,17 @@ pub(crate) const MAILBOX: usize = 64;
 /// Where the answer to a message goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
+/// A prompt, with the folder of the session's neuron, which was entered anew for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) prompt: Prompt,
+    pub(crate) workspace: Option<Arc<dyn Workspace>>,
+}
+
 /// A message to a live session.
 #[derive(Debug)]
 pub(crate) enum Message {
-    Prompt(Prompt, Reply<PromptAccepted>),
+    Prompt(Box<Arrival>, Reply<PromptAccepted>),
     Interrupt(Interrupt, Reply<bool>),
     Answer(RequestId, Answer, Reply<()>),
     Undo(GoBack, Reply<WentBack>),

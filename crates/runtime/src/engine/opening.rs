@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use driver_api::{Fault, Lease, Snapshot, Store, StoreError};
+use driver_api::{Fault, Lease, Snapshot, Store, StoreError, Workspace};
 use protocol::event::{Notice, NoticeLevel};
 use protocol::{EventBody, FrameId, Life, Seq, SessionId};
 use runtime_api::{AgentSettings, Error};
 
 use super::options::Services;
+use super::place::{self, Unreachable};
 use super::rules::session_policy;
 use super::session::{Parts, Session};
 use super::stored::{refused, rows};
@@ -73,7 +74,16 @@ async fn open_owned(
     let folded = fold_tail(&**store, lease, row.last_seq).await.map_err(refused)?;
     let mut roots = agent.roots.clone();
     roots.retain(|root| *root != row.cwd);
-    let workspace = services.options.workspaces.open(&row.cwd, &roots).await.map_err(unfit)?;
+    let neuron = folded.state.neuron.as_ref();
+    let opened = place::open(&services.options, neuron, &row.cwd, &roots).await;
+    let (workspace, refusal) = match opened {
+        // What is recorded of it can be read all the same; a prompt is refused.
+        Err(Error::Refusal(refusal)) if neuron.is_some() => {
+            let nowhere: Arc<dyn Workspace> = Arc::new(Unreachable::new(&row.cwd, &refusal));
+            (nowhere, Some(refusal))
+        }
+        opened => (opened?, None),
+    };
     let above = services.options.policies.current();
     let policy = session_policy(&above, &agent, &folded.state)?;
     let mut session = Session::new(Parts {
@@ -106,7 +116,9 @@ async fn open_owned(
         session.mend(crate::kernel::Command::Notify(Notice { level, code, message }));
     }
     let ending = match why {
-        Why::Asked if session.agent.carries_on => None,
+        Why::Asked if session.agent.carries_on => {
+            refusal.map(|refusal| Ending::error(refusal.code.as_str(), refusal.message))
+        }
         Why::Asked => Some(Ending::of(protocol::TurnEnd::Interrupted)),
         Why::Broken => Some(Ending::error("internal", "Narthex failed inside; see its log")),
         Why::Woken => None,
@@ -126,17 +138,6 @@ async fn open_owned(
     }
     session.flush_opened().await.map_err(refused)?;
     Ok(session)
-}
-
-/// Turns a workspace's no into the caller's.
-pub(crate) fn unfit(error: driver_api::WorkspaceError) -> Error {
-    match error {
-        driver_api::WorkspaceError::Fault(fault) => Error::Fault(fault),
-        other => {
-            let message = format!("cwd: {other}");
-            protocol::Refusal::new(protocol::RefusalCode::Invalid, message).into()
-        }
-    }
 }
 
 /// Folds a log from its newest usable snapshot on. A tail that cannot be read is cut off.

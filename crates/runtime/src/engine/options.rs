@@ -1,21 +1,20 @@
 //! What a runtime is built of.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use driver_api::{
-    Checkpoints, Checks, Clock, Hooks, Ids, Models, Observer, RuleBook, Store, Tool, ToolSpec,
-    Workspaces,
+    Checkpoints, Checks, Clock, Hooks, Ids, Models, Neurons, Observer, RuleBook, Store, Tool,
+    ToolSource, Workspaces,
 };
 use protocol::{Mode, encode_id};
 use runtime_api::Handle;
 
 use super::calls::PathLocks;
 use super::day::Day;
-use super::gate::Schema;
 use super::hub::Hub;
 use super::policies::Policies;
+use super::toolbox::Toolbox;
 use super::viewers::Watchers;
 
 /// How long a session may be idle and unwatched before its state is dropped, in milliseconds.
@@ -30,8 +29,12 @@ pub struct Options {
     pub models: Arc<dyn Models>,
     /// The tools, in the order in which models see them.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// What brings further tools, which come and go; sessions are offered them after `tools`.
+    pub tool_sources: Vec<Arc<dyn ToolSource>>,
     /// Where tools act.
     pub workspaces: Arc<dyn Workspaces>,
+    /// Where tools of sessions in a neuron act; without, there is no such session.
+    pub neurons: Option<Arc<dyn Neurons>>,
     /// The layers above the session.
     pub policies: Policies,
     /// The time.
@@ -74,22 +77,19 @@ impl Options {
 #[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) options: Options,
-    /// What models are told of the tools: large, and the same for all sessions.
-    pub(crate) specs: Arc<[ToolSpec]>,
+    pub(crate) toolbox: Toolbox,
     pub(crate) path_locks: PathLocks,
     /// What all sessions spend together.
     pub(crate) day: Day,
     /// Those who watch all sessions.
     pub(crate) watchers: Watchers,
-    schemas: Mutex<HashMap<String, Arc<Schema>>>,
 }
 
 impl Services {
     fn new(options: Options) -> Self {
-        let specs = options.tools.iter().map(|tool| tool.spec().clone()).collect();
-        let (path_locks, day) = (PathLocks::default(), Day::default());
-        let (watchers, schemas) = (Watchers::default(), Mutex::default());
-        Self { options, specs, path_locks, day, watchers, schemas }
+        let toolbox = Toolbox::new(options.tools.clone(), options.tool_sources.clone());
+        let (path_locks, day, watchers) = Default::default();
+        Self { options, toolbox, path_locks, day, watchers }
     }
 
     /// Returns a fresh id in its wire form.
@@ -99,20 +99,5 @@ impl Services {
 
     pub(crate) fn idle_ms(&self) -> u64 {
         self.options.idle_ms.unwrap_or(IDLE_MS)
-    }
-
-    /// Finds a tool by the name that models use: its own, or an alias of it.
-    pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        let find = |name: &str| self.options.tools.iter().find(|tool| tool.spec().name == name);
-        find(name).or_else(|| find(policy::canonical(name))).cloned()
-    }
-
-    /// Returns the compiled schema of a tool; compiled at its first use, since a
-    /// session rarely needs all.
-    pub(crate) fn schema(&self, tool: &dyn Tool) -> Arc<Schema> {
-        let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        let spec = tool.spec();
-        let compiled = schemas.entry(spec.name.clone());
-        Arc::clone(compiled.or_insert_with(|| Arc::new(Schema::compile(&spec.input_schema))))
     }
 }

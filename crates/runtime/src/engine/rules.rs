@@ -1,7 +1,7 @@
 //! Rules of one session: those it was created with, those that people added, those of the flags.
 
 use policy::{Layer, LayerName, Policy, Rule};
-use protocol::{Refusal, RefusalCode};
+use protocol::{Effect, Refusal, RefusalCode};
 use runtime_api::{AgentSettings, CreateSession, Error};
 
 use crate::kernel::State;
@@ -20,6 +20,10 @@ const APPEND_CHARS_MAX: usize = 100_000;
 pub(crate) fn check(wanted: &CreateSession) -> Result<(), Refusal> {
     check_each("allow", &wanted.allow)?;
     check_each("deny", &wanted.deny)?;
+    if wanted.asks_for.contains(&Effect::Interact) {
+        let message = "asks_for: 'interact' is never asked for, since it asks a person itself";
+        return Err(invalid(message.to_owned()));
+    }
     let text = wanted.append_system_prompt.as_deref().unwrap_or_default();
     let chars = text.chars().count();
     if chars > APPEND_CHARS_MAX {
@@ -64,7 +68,7 @@ pub(crate) fn session_policy(
     session.allow = parse("allow", &state.own.allow)?;
     session.allow.extend(parse("rule", &state.rules)?);
     session.deny = parse("deny", &state.own.deny)?;
-    Ok(above.tighten(session).tighten(flags))
+    Ok(above.tighten(session).tighten(flags).asking_for(&state.asks_for))
 }
 
 fn invalid(message: String) -> Refusal {

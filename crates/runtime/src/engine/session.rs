@@ -5,27 +5,28 @@ mod capture;
 mod closing;
 mod compact;
 mod drive;
+mod fitting;
 mod gated;
 mod history;
+mod inquire;
 mod interact;
 mod interrupt;
+mod live;
 mod obey;
 mod requests;
 mod resume;
 mod settle;
 mod spending;
 mod telling;
+mod tools;
 mod vet;
 mod viewing;
 
-use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver_api::{
-    CallFacts, Delta, Fault, Lease, Model, Progress, Snapshot, StoreError, ToolSpec, Workspace,
-};
+use driver_api::{Delta, Fault, Lease, Progress, Snapshot, StoreError, Workspace};
 use policy::Policy;
 use protocol::event::{Notice, NoticeLevel, SessionEnd};
 use protocol::{
@@ -35,20 +36,14 @@ use protocol::{
 use runtime_api::AgentSettings;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 
-use super::asking::Attempts;
-use super::calls::Seen;
 use super::face::Face;
 use super::mailbox::Message;
 use super::options::Services;
 use super::outbox::{Outbox, Taken};
-use super::purse::Reservation;
 use super::viewers::Viewers;
-use crate::kernel::{Command, Ending, State, Transcript, decide, evolve};
-use capture::Capture;
-use viewing::Recent;
+use crate::kernel::{Command, State, Transcript, decide, evolve};
+use live::Live;
 
 /// Live pieces of an answer or of tools that may wait for the session.
 const LIVE: usize = 256;
@@ -133,106 +128,12 @@ pub(crate) struct Session {
     live: Live,
 }
 
-/// What is only known while the task lives.
-#[derive(Debug)]
-struct Live {
-    transcript: Option<Transcript>,
-    tools: Arc<[ToolSpec]>,
-    model: Option<Arc<dyn Model>>,
-    effects: JoinSet<Outcome>,
-    /// The model call under way, or its pause.
-    asking: Option<AbortHandle>,
-    attempts: Attempts,
-    /// What the turn has done about its length.
-    compacting: compact::Compacting,
-    deltas: Option<mpsc::Receiver<Delta>>,
-    /// The text of the answer so far.
-    partial: String,
-    progress: (mpsc::Sender<Piece>, mpsc::Receiver<Piece>),
-    asked: HashMap<ToolCallId, Asked>,
-    facts: HashMap<ToolCallId, CallFacts>,
-    running: BTreeSet<ToolCallId>,
-    seen: Arc<Seen>,
-    cancel: CancellationToken,
-    /// When the turn was told to stop.
-    stopping_since: Option<Duration>,
-    /// How a stopping turn ends; interrupted where nothing is said.
-    stop_as: Option<Ending>,
-    /// What the model call under way has set aside.
-    reservation: Option<Reservation>,
-    /// Calls that hooks and checks are looking at.
-    vetting: BTreeSet<ToolCallId>,
-    /// Calls that wait because a hook wants it so, or may: no rule and no mode answers for them.
-    held: BTreeSet<ToolCallId>,
-    /// What the turn's hooks were told.
-    hooks: telling::Telling,
-    /// Whether hooks were told that the session is open.
-    is_start_told: bool,
-    /// How far the capture before the turn's first change is.
-    capture: Capture,
-    /// The point of the turn whose leavings are being captured.
-    recording: Option<CheckpointId>,
-    /// When letters are looked for next.
-    attend_due: Option<Duration>,
-    /// The step whose repetition the model was told of.
-    repetition_told: Option<u32>,
-    updated_at: Timestamp,
-    /// Whether the workspace should get ready for commands.
-    is_prepare_due: bool,
-    /// When folded facts must be on their way to the log.
-    flush_due: Option<Duration>,
-    /// The newest recorded events.
-    recent: Recent,
-    /// Whether the session is on its way to be closed: no further prompt begins.
-    is_closing: bool,
-    /// The window of the model of this name, so that it need not be made to be asked.
-    window: (String, Option<u64>),
-}
-
 impl Session {
     /// Makes the live form of an opened session.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { services, id, state, lease, workspace, agent, above, policy, viewers } = parts;
-        let tools = Arc::clone(&services.specs);
-        let seen = Arc::new(Seen::default());
-        for (path, file) in &state.files {
-            seen.note(path.clone(), file.hash.clone());
-        }
         let now = services.options.clock.now();
-        let live = Live {
-            transcript: None,
-            tools,
-            model: None,
-            effects: JoinSet::new(),
-            asking: None,
-            attempts: Attempts::default(),
-            compacting: compact::Compacting::default(),
-            deltas: None,
-            partial: String::new(),
-            progress: mpsc::channel(LIVE),
-            asked: HashMap::new(),
-            facts: HashMap::new(),
-            running: BTreeSet::new(),
-            seen,
-            cancel: CancellationToken::new(),
-            stopping_since: None,
-            stop_as: None,
-            reservation: None,
-            vetting: BTreeSet::new(),
-            held: BTreeSet::new(),
-            hooks: telling::Telling::default(),
-            is_start_told: false,
-            capture: Capture::default(),
-            recording: None,
-            attend_due: None,
-            repetition_told: None,
-            updated_at: now,
-            is_prepare_due: false,
-            flush_due: None,
-            recent: Recent::new(state.seq.next()),
-            is_closing: false,
-            window: Default::default(),
-        };
+        let live = Live::new(&services, &state);
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let (snapshot_at, face) = (Seq(0), Arc::new(Face::new(agent.clone())));
         Self {
@@ -341,6 +242,7 @@ impl Session {
                 Some((call, piece)) = self.live.progress.1.recv() => {
                     self.progress(call, piece).await?;
                 }
+                Some(inquiry) = self.live.inquiries.next() => self.inquire(*inquiry),
                 Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
                     match outcome {
                         Ok(outcome) => self.settle(outcome).await?,
@@ -420,6 +322,9 @@ impl Session {
         } else if let Some(transcript) = &mut self.live.transcript {
             transcript.push(at, &body);
         }
+        if let EventBody::RequestResolved(resolved) = &body {
+            self.live.inquiries.resolved(resolved);
+        }
         let frame = self.frame_of(body.kind());
         self.outbox.push(seq, frame, at, body);
     }
@@ -437,6 +342,7 @@ impl Session {
             self.live.updated_at = last.at;
         }
         self.services.options.store.append(&self.lease, rows, head).await?;
+        self.live.inquiries.answer();
         self.show_face();
         for event in events {
             self.show_recorded(event).await;

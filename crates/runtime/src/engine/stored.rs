@@ -1,6 +1,7 @@
 //! Stored sessions: lists, transcripts for people, copies. None of it needs a live session.
 
 mod messages;
+mod recorded;
 
 use driver_api::{ListFilter, LogRow, SessionHead, SessionRow, Store, StoreError};
 use protocol::{
@@ -12,6 +13,7 @@ use runtime_api::{
 };
 
 pub(crate) use messages::{Cursors, LogView, end_of_message, is_message, messages, view};
+pub(crate) use recorded::recorded;
 
 use crate::kernel::{State, Transcript, evolve};
 
@@ -45,6 +47,8 @@ pub(crate) fn info(
         queued: 0,
         pending: 0,
         last_frame: FrameId(0),
+        neuron: None,
+        steps: 0,
     }
 }
 
@@ -64,20 +68,20 @@ pub(crate) fn info_of(store: &dyn Store, row: SessionRow) -> SessionInfo {
     }
 }
 
-/// Returns the facts of a session that is not open here. Only of one that works or waits somewhere
-/// the log is folded: the others have nothing that lists do not show.
+/// Returns the facts of a session that is not open here: those of lists, and what its log folds to.
 pub(crate) async fn whole_info(store: &dyn Store, id: &SessionId) -> Result<SessionInfo, Error> {
     let row = store.get(id).await.map_err(refused)?;
     let last = row.last_seq;
     let newest = store.read(id, last, 1).await.map_err(refused)?.pop();
-    let is_busy = row.head.state != driver_api::SessionState::Idle;
     let mut info = info_of(store, row);
     info.last_frame = newest.map(|row| row.frame).unwrap_or_default();
-    if is_busy {
-        let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
-        info.queued = count(state.queue.len());
-        info.pending = count(state.waits().count());
-    }
+    let state = super::opening::fold_now(store, id, last).await.map_err(refused)?;
+    info.queued = count(state.queue.len());
+    info.pending = count(state.waits().count());
+    info.steps = state.steps;
+    info.usage = state.usage;
+    info.context_tokens = state.tokens();
+    info.neuron = state.neuron;
     Ok(info)
 }
 

@@ -73,9 +73,11 @@ pub(crate) fn tools(tools: &[ToolSpec]) -> u64 {
     sizes.sum::<usize>() as u64
 }
 
-/// Returns the bytes of what stands before every transcript: instructions and tools.
+/// Returns the bytes of what stands before every transcript: instructions, tools, and the format of
+/// the answer.
 pub(crate) fn fixed(request: &ModelRequest) -> u64 {
-    request.system.len() as u64 + tools(&request.tools)
+    let output = request.output.as_ref().map_or(0, |output| output.schema.to_string().len());
+    request.system.len() as u64 + tools(&request.tools) + output as u64
 }
 
 /// Returns the bytes of a request.

@@ -2,11 +2,12 @@
 
 use protocol::event::{
     Answer, ChangesRecorded, CheckpointMade, Compacted, ContextAdded, DecidedBy, DeniedBy, Notice,
-    QuestionRequest, Rewound, SessionEnd, ToolCall, ToolDenied, ToolResult,
+    PromptOptions, QuestionRequest, Rewound, SessionEnd, ToolCall, ToolDenied, ToolResult,
 };
 use protocol::{
     Block, EventBody, MessageId, Mode, PromptId, RequestId, StopReason, ToolCallId, TurnEnd, Usage,
 };
+use serde_json::Value;
 
 /// A whole answer of the model, its call ids already unique.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,8 @@ pub(crate) struct Ending {
     pub(crate) partial: Option<(MessageId, String)>,
     /// The text of the turn, in place of the model's last answer: what a slash command says.
     pub(crate) text: Option<String>,
+    /// What the last answer says in the format that was asked for.
+    pub(crate) structured: Option<Value>,
 }
 
 /// A prompt that begins or waits.
@@ -53,6 +56,10 @@ pub(crate) struct NewPrompt {
     pub(crate) steps_max: u32,
     /// The slash command that it is.
     pub(crate) command: Option<String>,
+    /// The steps that it asks for, where it waits; `steps_max` is what it gets where it begins.
+    pub(crate) max_turns: Option<u32>,
+    /// What else it asks for, checked.
+    pub(crate) options: PromptOptions,
 }
 
 /// A command.
@@ -72,7 +79,8 @@ pub(crate) enum Command {
     Retry { attempt: u32, delay_ms: u64, reason: String, partial_text: String },
     /// A call passed the schema.
     Describe(ToolCall),
-    /// A described call waits for a person: a permission, question or plan request.
+    /// A call waits for a person: a described one with a permission, question or plan request, or
+    /// one that runs with a question.
     Ask(EventBody),
     /// The whole turn waits for a person.
     Pause(QuestionRequest),
@@ -84,6 +92,8 @@ pub(crate) enum Command {
     Start { call: ToolCallId },
     /// A call brought something, or was found wrong before it ran.
     Finish(ToolResult),
+    /// Offer the session further tools; those that it has are passed over.
+    Activate { names: Vec<String> },
     /// End the running turn; calls that are not over get a truthful result.
     End(Ending),
     /// Throw the waiting prompts away.

@@ -4,7 +4,7 @@ use protocol::event::{
     Answer, AssistantMessage, CompactionUndone, ContextSet, DecidedBy, DeniedBy, Done,
     InteractionKind, ModeChanged, ModelChanged, Outcome, PauseKind, PromptFinished, PromptQueued,
     PromptStarted, RequestResolved, Retry, SessionClosed, SessionUpdated, ToolDenied, ToolResult,
-    ToolStarted, TurnResult, TurnStart, UsageEvent,
+    ToolStarted, ToolsActivated, TurnResult, TurnStart, UsageEvent,
 };
 use protocol::{
     Block, Effect, EventBody, PromptId, Refusal, RefusalCode, RequestId, StopReason, Timestamp,
@@ -13,7 +13,7 @@ use protocol::{
 
 use super::command::{Command, Decided, Ending, ModelAnswer, NewPrompt, denial_by};
 use super::pending::MALFORMED_STEPS_MAX;
-use super::state::{CallStage, State, Turn, Wait};
+use super::state::{CallStage, State, TOOLS_MAX, Turn, Wait};
 use super::transcript::{NOT_RUN, OUTCOME_UNKNOWN};
 
 /// How many prompts may wait.
@@ -48,7 +48,8 @@ pub(crate) fn decide(
         Command::Resolve(decided) => resolve(state, decided, now),
         Command::Deny(denied) => Ok(vec![denied.into()]),
         Command::Start { call } => Ok(start(state, &call)),
-        Command::Finish(result) => Ok(vec![result.into()]),
+        Command::Finish(result) => Ok(finish(state, result)),
+        Command::Activate { names } => Ok(activate(state, names)),
         Command::End(ending) => Ok(end(state, ending, now)),
         Command::ClearQueue => Ok(unqueue(state, |_| true)),
         Command::Unqueue(prompt) => Ok(unqueue(state, |waiting| *waiting == prompt)),
@@ -77,8 +78,8 @@ pub(crate) fn decide(
 }
 
 fn started(new: NewPrompt) -> PromptStarted {
-    let NewPrompt { prompt_id, message_id, content, steps_max, command } = new;
-    PromptStarted { prompt_id, message_id, content, max_turns: Some(steps_max), command }
+    let NewPrompt { prompt_id, message_id, content, steps_max, command, options, .. } = new;
+    PromptStarted { prompt_id, message_id, content, max_turns: Some(steps_max), command, options }
 }
 
 fn prompt(state: &State, new: NewPrompt) -> Result<Vec<EventBody>, Refusal> {
@@ -98,8 +99,8 @@ fn prompt(state: &State, new: NewPrompt) -> Result<Vec<EventBody>, Refusal> {
         return Err(Refusal::new(RefusalCode::QueueFull, message));
     }
     let position = u32::try_from(state.queue.len() + 1).unwrap_or(u32::MAX);
-    let NewPrompt { prompt_id, content, .. } = new;
-    events.push(PromptQueued { prompt_id, position, content }.into());
+    let NewPrompt { prompt_id, content, max_turns, options, .. } = new;
+    events.push(PromptQueued { prompt_id, position, content, max_turns, options }.into());
     Ok(events)
 }
 
@@ -146,7 +147,7 @@ fn advance(state: &State, now: Timestamp) -> Vec<EventBody> {
         return ends(turn, ending, now);
     }
     let prompt_id = turn.prompt.clone();
-    vec![TurnStart { turn: turn.step + 1, prompt_id, model: state.model.clone() }.into()]
+    vec![TurnStart { turn: turn.step + 1, prompt_id, model: state.model_now().to_owned() }.into()]
 }
 
 /// Tells whether a turn is about to end by the model's wish. A paused answer is carried on by the
@@ -180,11 +181,38 @@ fn start(state: &State, id: &ToolCallId) -> Vec<EventBody> {
     let Some(call) = state.call(id) else { return Vec::new() };
     let effect = match call.stage {
         CallStage::Described(effect) | CallStage::Allowed(effect) => effect,
-        CallStage::Requested | CallStage::Waiting(..) | CallStage::Started(_) | CallStage::Over => {
-            return Vec::new();
-        }
+        CallStage::Requested
+        | CallStage::Waiting(..)
+        | CallStage::Started(_)
+        | CallStage::Asking(..)
+        | CallStage::Over => return Vec::new(),
     };
     vec![ToolStarted { tool_call_id: id.clone(), effect }.into()]
+}
+
+/// Records what a call brought. What it asked and nobody has answered yet need not be answered any
+/// more.
+fn finish(state: &State, result: ToolResult) -> Vec<EventBody> {
+    let mut events = Vec::new();
+    if let Some(call) = state.call(&result.tool_call_id)
+        && let CallStage::Asking(wait, _) = &call.stage
+    {
+        events.push(interrupted_request(wait));
+    }
+    events.push(result.into());
+    events
+}
+
+/// Offers tools that the session is not offered yet, as many as it may have.
+fn activate(state: &State, names: Vec<String>) -> Vec<EventBody> {
+    let mut fresh: Vec<String> = Vec::new();
+    for name in names {
+        let has_room = state.tools.len() + fresh.len() < TOOLS_MAX;
+        if has_room && !state.tools.contains(&name) && !fresh.contains(&name) {
+            fresh.push(name);
+        }
+    }
+    if fresh.is_empty() { Vec::new() } else { vec![ToolsActivated { names: fresh }.into()] }
 }
 
 /// Records a decision and what follows from it at once: the denial or result of the call, the new
@@ -210,6 +238,10 @@ fn resolve(state: &State, decided: Decided, now: Timestamp) -> Result<Vec<EventB
     let result = |told: String| call.clone().map(|(id, tool)| spoken(id, tool, told));
     match answer {
         Answer::AllowOnce => resolved.outcome = Outcome::AllowOnce,
+        Answer::AllowSaying { feedback } => {
+            resolved.outcome = Outcome::AllowOnce;
+            resolved.words = Some(feedback);
+        }
         Answer::AllowAlways { persist, .. } => {
             resolved.outcome = Outcome::AllowAlways;
             resolved.persist = Some(persist);
@@ -277,20 +309,21 @@ fn resolution(request_id: RequestId, kind: InteractionKind, by: DecidedBy) -> Re
 
 fn denial(feedback: Option<String>, by: DecidedBy) -> String {
     match feedback {
-        Some(words) if !words.trim().is_empty() => format!("denied by the user: {words}"),
+        Some(words) if !words.trim().is_empty() => format!("denied: {words}"),
         _ => match by {
             DecidedBy::Timeout => "denied: nobody answered in time".to_owned(),
             DecidedBy::Policy => {
                 "not run: what this call touches has changed since it was asked".to_owned()
             }
-            DecidedBy::Client | DecidedBy::Interrupt => "denied by the user".to_owned(),
+            DecidedBy::Client | DecidedBy::Interrupt => "denied: no reason given".to_owned(),
         },
     }
 }
 
 impl Ending {
     pub(crate) fn of(reason: TurnEnd) -> Self {
-        Self { reason, code: None, message: None, partial: None, text: None }
+        let (code, message, partial, text, structured) = Default::default();
+        Self { reason, code, message, partial, text, structured }
     }
 
     /// The end of a turn that nobody let go on.
@@ -332,6 +365,10 @@ fn end(state: &State, ending: Ending, now: Timestamp) -> Vec<EventBody> {
         let text = match &call.stage {
             CallStage::Over => continue,
             CallStage::Started(effect) if *effect > Effect::Interact => OUTCOME_UNKNOWN,
+            CallStage::Asking(wait, effect) => {
+                events.push(interrupted_request(wait));
+                if *effect > Effect::Interact { OUTCOME_UNKNOWN } else { NOT_RUN }
+            }
             CallStage::Waiting(wait, _) => {
                 events.push(interrupted_request(wait));
                 NOT_RUN
@@ -416,6 +453,7 @@ fn result(turn: &Turn, ending: Ending, now: Timestamp) -> TurnResult {
         duration_ms: u64::try_from(now.0 - turn.started_at.0).unwrap_or(0),
         text: ending.text.unwrap_or_else(|| turn.text.clone()),
         unanswered: turn.unanswered,
+        structured: ending.structured,
     }
 }
 
@@ -433,6 +471,7 @@ fn unqueue(state: &State, is_meant: impl Fn(&PromptId) -> bool) -> Vec<EventBody
             duration_ms: 0,
             text: String::new(),
             unanswered: 0,
+            structured: None,
         };
         PromptFinished { prompt_id: prompt_id.clone(), result }.into()
     });

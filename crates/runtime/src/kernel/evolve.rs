@@ -3,14 +3,14 @@
 use protocol::event::{
     AssistantMessage, ChangesRecorded, CheckpointMade, Compacted, ContextAdded, DecidedBy, Done,
     InteractionKind, Outcome, PauseKind, PermissionRequest, PlanRequest, PromptStarted,
-    QuestionRequest, RequestResolved, RewindScope, Rewound, ToolDenied, ToolResult, TurnStart,
+    QuestionRequest, RequestResolved, RewindScope, Rewound, SessionStart, ToolCall, ToolDenied,
+    ToolResult, ToolsActivated, TurnStart,
 };
 use protocol::{
     Block, CheckpointId, Effect, EventBody, RequestId, Seq, StopReason, Timestamp, ToolCallId,
 };
 
 use super::decide::GO_ON;
-use super::repeats::Repeats;
 use super::state::{
     Call, CallStage, Changes, FILES_MAX, ModelUse, OwnRules, POINTS_MAX, Point, SeenFile, State,
     Turn, Wait, id_hash,
@@ -19,6 +19,10 @@ use super::transcript::is_withdrawn;
 
 /// What a compaction has to free at least, in percent; two in a row that free less end the turn.
 pub(crate) const FREED_PERCENT_MIN: u128 = 5;
+
+/// The source of what the model is told when its last answer does not fit the format that was asked
+/// for.
+pub(crate) const OUTPUT_FORMAT: &str = "output format";
 
 /// How many decided interactions are remembered.
 const RESOLVED_MAX: usize = 256;
@@ -30,27 +34,19 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
     state.is_closed = false;
     state.marks.note(seq, body.kind());
     match body {
-        EventBody::SessionStart(start) => {
-            state.cwd.clone_from(&start.cwd);
-            state.model.clone_from(&start.model);
-            state.mode = start.mode;
-            state.title.clone_from(&start.title);
-            state.own = OwnRules { allow: start.allow.clone(), deny: start.deny.clone() };
-            state.has_own_words = start.append_system_prompt.is_some();
-        }
+        EventBody::SessionStart(start) => session_start(state, start),
         EventBody::ContextSet(_) => state.context = Some(seq),
         EventBody::PromptQueued(queued) => state.queue.push_back((queued.prompt_id.clone(), seq)),
         EventBody::PromptStarted(started) => prompt_started(state, seq, at, started),
         EventBody::TurnStart(start) => turn_start(state, seq, start),
         EventBody::AssistantMessage(message) => assistant_message(state, message),
         EventBody::Usage(event) => usage(state, event),
-        EventBody::ToolCall(call) => {
-            stage(state, &call.tool_call_id, CallStage::Described(call.target.effect));
-        }
+        EventBody::ToolCall(call) => tool_call(state, call),
         EventBody::ToolStarted(start) => {
             stage(state, &start.tool_call_id, CallStage::Started(start.effect));
         }
         EventBody::ToolResult(result) => tool_result(state, seq, result),
+        EventBody::ToolsActivated(activated) => tools_activated(state, activated),
         EventBody::ToolDenied(denied) => tool_denied(state, denied),
         EventBody::PermissionRequest(request) => permission_request(state, seq, at, request),
         EventBody::QuestionRequest(request) => question_request(state, seq, at, request),
@@ -92,6 +88,35 @@ pub(crate) fn evolve(state: &mut State, seq: Seq, at: Timestamp, body: &EventBod
     }
 }
 
+fn session_start(state: &mut State, start: &SessionStart) {
+    state.cwd.clone_from(&start.cwd);
+    state.model.clone_from(&start.model);
+    state.mode = start.mode;
+    state.title.clone_from(&start.title);
+    state.neuron.clone_from(&start.neuron);
+    state.tools.clone_from(&start.tools);
+    state.asks_for.clone_from(&start.asks_for);
+    state.own = OwnRules { allow: start.allow.clone(), deny: start.deny.clone() };
+    state.has_own_words = start.append_system_prompt.is_some();
+}
+
+fn tool_call(state: &mut State, described: &ToolCall) {
+    let calls = state.turn.iter_mut().flat_map(|turn| &mut turn.calls);
+    for call in calls.filter(|call| call.id == described.tool_call_id) {
+        // From here on it has the name that the tool is offered under.
+        call.tool.clone_from(&described.tool_name);
+    }
+    stage(state, &described.tool_call_id, CallStage::Described(described.target.effect));
+}
+
+fn tools_activated(state: &mut State, activated: &ToolsActivated) {
+    for name in &activated.names {
+        if !state.tools.contains(name) {
+            state.tools.push(name.clone());
+        }
+    }
+}
+
 fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptStarted) {
     state.queue.retain(|(id, _)| *id != started.prompt_id);
     let mut prompt_bytes = 0;
@@ -112,33 +137,7 @@ fn prompt_started(state: &mut State, seq: Seq, at: Timestamp, started: &PromptSt
         prompt_bytes = text_bytes(&started.content);
         state.context_grown += prompt_bytes;
     }
-    state.turn = Some(Turn {
-        prompt: started.prompt_id.clone(),
-        started_at: at,
-        steps_max: started.max_turns.unwrap_or(u32::MAX),
-        step: 0,
-        step_seq: seq,
-        is_answered: false,
-        stop: None,
-        calls: Vec::new(),
-        text: String::new(),
-        usage: protocol::Usage::default(),
-        cost_usd: Some(0.0),
-        unanswered: 0,
-        malformed_steps: 0,
-        prompt_bytes,
-        is_done: false,
-        command: started.command.clone(),
-        pause: None,
-        goes_on: false,
-        hook_goes: 0,
-        repeats: Repeats::default(),
-        raises: 0,
-        waited_ms: 0,
-        waiting_since: None,
-        compactions: 0,
-        vain_compactions: 0,
-    });
+    state.turn = Some(Turn::begun(started, seq, at, prompt_bytes));
 }
 
 fn context_added(state: &mut State, added: &ContextAdded) {
@@ -147,7 +146,10 @@ fn context_added(state: &mut State, added: &ContextAdded) {
         && added.goes_on
     {
         turn.goes_on = true;
-        turn.hook_goes += 1;
+        match added.source == OUTPUT_FORMAT {
+            true => turn.output_asks += 1,
+            false => turn.hook_goes += 1,
+        }
     }
 }
 
@@ -210,7 +212,15 @@ fn plan_request(state: &mut State, seq: Seq, at: Timestamp, request: &PlanReques
 fn question_request(state: &mut State, seq: Seq, at: Timestamp, request: &QuestionRequest) {
     let wait = wait(seq, &request.request_id, InteractionKind::Question, request.expires_at);
     match (&request.tool_call_id, request.about) {
-        (Some(call), _) => stage(state, call, CallStage::Waiting(wait, Effect::Interact)),
+        (Some(id), _) => {
+            let asked = match state.call(id).map(|call| &call.stage) {
+                Some(CallStage::Started(effect) | CallStage::Asking(_, effect)) => {
+                    CallStage::Asking(wait, *effect)
+                }
+                _ => CallStage::Waiting(wait, Effect::Interact),
+            };
+            stage(state, id, asked);
+        }
         (None, about) => {
             if let Some(turn) = &mut state.turn {
                 turn.pause = Some((wait, about.unwrap_or(PauseKind::Budget)));
@@ -397,6 +407,11 @@ fn request_resolved(state: &mut State, resolved: &RequestResolved) {
             }
         }
     }
+    if let Some(call) = state.asking_call(&resolved.request_id) {
+        // It goes on, with the answer or without one.
+        let (id, effect) = (call.id.clone(), waiting_effect(call));
+        return stage(state, &id, CallStage::Started(effect));
+    }
     let Some(call) = state.waiting_call(&resolved.request_id) else { return };
     let (id, effect) = (call.id.clone(), waiting_effect(call));
     let next = match resolved.outcome {
@@ -414,6 +429,7 @@ fn request_resolved(state: &mut State, resolved: &RequestResolved) {
 fn waiting_effect(call: &Call) -> Effect {
     match call.stage {
         CallStage::Waiting(_, effect)
+        | CallStage::Asking(_, effect)
         | CallStage::Described(effect)
         | CallStage::Allowed(effect)
         | CallStage::Started(effect) => effect,

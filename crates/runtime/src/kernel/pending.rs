@@ -56,7 +56,10 @@ pub(crate) fn pending(state: &State) -> Vec<Owed> {
         .iter()
         .filter_map(|call| match &call.stage {
             CallStage::Requested => Some(Owed::Gate(call.id.clone())),
-            CallStage::Waiting(wait, _) => Some(Owed::Await(wait.request.clone())),
+            // One that runs and asks is under way already.
+            CallStage::Waiting(wait, _) | CallStage::Asking(wait, _) => {
+                Some(Owed::Await(wait.request.clone()))
+            }
             CallStage::Described(_) | CallStage::Allowed(_) | CallStage::Started(_) => {
                 Some(Owed::Run(call.id.clone()))
             }

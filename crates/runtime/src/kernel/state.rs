@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::event::{InteractionKind, PauseKind};
+use protocol::event::{InteractionKind, PauseKind, PromptStarted};
 use protocol::{
-    CheckpointId, Effect, MessageId, Mode, PromptId, RequestId, Seq, StopReason, Timestamp,
-    ToolCallId, TreeId, Usage,
+    CheckpointId, Effect, MessageId, Mode, NeuronId, PromptId, RequestId, Seq, StopReason,
+    Timestamp, ToolCallId, TreeId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,11 @@ use super::view::View;
 pub(crate) const FILES_MAX: usize = 2_000;
 
 /// The version of the encoding in snapshots. It grows with every change of [`State`].
-pub(crate) const SNAPSHOT_VERSION: u32 = 4;
+pub(crate) const SNAPSHOT_VERSION: u32 = 5;
+
+/// How many tools a session is offered at most: more than any provider takes, and few enough for
+/// their names to be held in every state.
+pub(crate) const TOOLS_MAX: usize = 512;
 
 /// How many points a session remembers; the oldest can be gone back to no more.
 pub(crate) const POINTS_MAX: usize = 200;
@@ -30,6 +34,11 @@ pub(crate) struct State {
     pub(crate) seq: Seq,
     /// The working folder.
     pub(crate) cwd: String,
+    /// The neuron that the folder is in; none for a folder of the machine.
+    pub(crate) neuron: Option<NeuronId>,
+    /// The names of the tools that it is offered, in the order in which models see them. It only
+    /// grows, at its end, so that requests keep their beginning.
+    pub(crate) tools: Vec<String>,
     /// The model.
     pub(crate) model: String,
     /// The mode.
@@ -65,6 +74,8 @@ pub(crate) struct State {
     pub(crate) rules: Vec<String>,
     /// Rules that the session was created with.
     pub(crate) own: OwnRules,
+    /// Effects that are asked for whatever lets them run.
+    pub(crate) asks_for: Vec<Effect>,
     /// Whether its first event holds a text of its own for the system prompt.
     pub(crate) has_own_words: bool,
     /// Steps that were begun.
@@ -154,6 +165,12 @@ pub(crate) struct Turn {
     pub(crate) started_at: Timestamp,
     /// The limit of steps.
     pub(crate) steps_max: u32,
+    /// The model of this turn alone, where its prompt names one.
+    pub(crate) model: Option<String>,
+    /// Where the format that its last answer has to fit was recorded.
+    pub(crate) output: Option<Seq>,
+    /// How often the model was told that its last answer does not fit.
+    pub(crate) output_asks: u32,
     /// The step that is under way, from 1; 0 before the first.
     pub(crate) step: u32,
     /// Where the step began.
@@ -218,7 +235,7 @@ pub(crate) struct Wait {
 pub(crate) struct Call {
     /// Its id.
     pub(crate) id: ToolCallId,
-    /// The tool as the model named it.
+    /// The tool: as the model named it, and once it is described as it is offered.
     pub(crate) tool: String,
     /// The hash of tool and arguments.
     pub(crate) hash: u64,
@@ -240,6 +257,8 @@ pub(crate) enum CallStage {
     Allowed(Effect),
     /// It may have had its effect.
     Started(Effect),
+    /// It may have had its effect, and asks a person while it runs.
+    Asking(Wait, Effect),
     /// Its result or denial is recorded.
     Over,
 }
@@ -255,7 +274,7 @@ impl State {
         self.waits().find(|wait| wait.request == *request)
     }
 
-    /// Returns the call that waits for an interaction; a pause belongs to none.
+    /// Returns the call that waits for an interaction before it runs; a pause belongs to none.
     pub(crate) fn waiting_call(&self, request: &RequestId) -> Option<&Call> {
         let calls = &self.turn.as_ref()?.calls;
         calls.iter().find(
@@ -263,12 +282,31 @@ impl State {
         )
     }
 
+    /// Returns the call that runs and asks for an interaction.
+    pub(crate) fn asking_call(&self, request: &RequestId) -> Option<&Call> {
+        let calls = &self.turn.as_ref()?.calls;
+        calls.iter().find(
+            |call| matches!(&call.stage, CallStage::Asking(wait, _) if wait.request == *request),
+        )
+    }
+
+    /// Returns the folder of the machine that it acts in; empty for a session in a neuron.
+    pub(crate) fn folder(&self) -> &str {
+        if self.neuron.is_some() { "" } else { &self.cwd }
+    }
+
+    /// Returns the model that the running turn asks, or the next one would.
+    pub(crate) fn model_now(&self) -> &str {
+        let of_turn = self.turn.as_ref().and_then(|turn| turn.model.as_deref());
+        of_turn.unwrap_or(&self.model)
+    }
+
     /// Returns every interaction that waits.
     pub(crate) fn waits(&self) -> impl Iterator<Item = &Wait> {
         let turn = self.turn.as_ref();
         let calls =
             turn.into_iter().flat_map(|turn| &turn.calls).filter_map(|call| match &call.stage {
-                CallStage::Waiting(wait, _) => Some(wait),
+                CallStage::Waiting(wait, _) | CallStage::Asking(wait, _) => Some(wait),
                 _ => None,
             });
         let pause = turn.and_then(|turn| turn.pause.as_ref()).map(|(wait, _)| wait);
@@ -280,6 +318,12 @@ impl State {
         self.waits().next().is_some()
     }
 
+    /// Tells whether anything waits for a person that needs no process to do so. A call that runs
+    /// and asks does.
+    pub(crate) fn may_wait_without_us(&self) -> bool {
+        self.waits().any(|wait| self.asking_call(&wait.request).is_none())
+    }
+
     /// Returns the size of the transcript in tokens, what came since it was counted estimated.
     pub(crate) fn tokens(&self) -> u64 {
         self.context_tokens.saturating_add(self.context_grown / BYTES_PER_TOKEN)
@@ -288,6 +332,47 @@ impl State {
     /// Returns the point of the running or newest turn.
     pub(crate) fn newest_point(&self) -> Option<&Point> {
         self.points.back()
+    }
+}
+
+impl Turn {
+    /// Begins the turn of a prompt that added so many bytes to the transcript.
+    pub(crate) fn begun(
+        started: &PromptStarted,
+        seq: Seq,
+        at: Timestamp,
+        prompt_bytes: u64,
+    ) -> Self {
+        Self {
+            prompt: started.prompt_id.clone(),
+            started_at: at,
+            steps_max: started.max_turns.unwrap_or(u32::MAX),
+            model: started.options.model.clone(),
+            output: started.options.output.as_ref().map(|_| seq),
+            output_asks: 0,
+            step: 0,
+            step_seq: seq,
+            is_answered: false,
+            stop: None,
+            calls: Vec::new(),
+            text: String::new(),
+            usage: Usage::default(),
+            cost_usd: Some(0.0),
+            unanswered: 0,
+            malformed_steps: 0,
+            prompt_bytes,
+            is_done: false,
+            command: started.command.clone(),
+            pause: None,
+            goes_on: false,
+            hook_goes: 0,
+            repeats: Repeats::default(),
+            raises: 0,
+            waited_ms: 0,
+            waiting_since: None,
+            compactions: 0,
+            vain_compactions: 0,
+        }
     }
 }
 

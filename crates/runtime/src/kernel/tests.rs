@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use protocol::event::{
     Answer, ChangesRecorded, Checkpoint, CheckpointMade, Compacted, ContextAdded, DecidedBy,
-    InteractionKind, PauseKind, PermissionRequest, PlanRequest, QuestionRequest, RewindScope,
-    Rewound, SessionStart, ToolCall, ToolDenied, ToolResult,
+    InteractionKind, PauseKind, PermissionRequest, PlanRequest, PromptOptions, QuestionRequest,
+    RewindScope, Rewound, SessionStart, ToolCall, ToolDenied, ToolResult,
 };
 use protocol::{
     Block, Effect, EventBody, Message, MessageId, Mode, PromptId, RequestId, Risk, Role, Seq,
@@ -130,6 +130,13 @@ enum Happening {
     Finish {
         which: usize,
     },
+    /// A call that runs asks a person.
+    Inquire {
+        which: usize,
+    },
+    Activate {
+        which: u8,
+    },
     LateResult,
     Retry,
     Stop,
@@ -168,6 +175,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => any::<bool>().prop_map(|allow| Happening::Resolve { allow }),
         8 => (0..4_usize).prop_map(|which| Happening::Start { which }),
         8 => (0..4_usize).prop_map(|which| Happening::Finish { which }),
+        4 => (0..4_usize).prop_map(|which| Happening::Inquire { which }),
+        1 => (0..8_u8).prop_map(|which| Happening::Activate { which }),
         1 => Just(Happening::LateResult),
         1 => Just(Happening::Retry),
         1 => Just(Happening::Stop),
@@ -235,9 +244,24 @@ impl Session {
                 }
             }
             Happening::Finish { which } => {
-                if let Some((call, CallStage::Started(_))) = stages(self).get(*which) {
+                let is_running = |stage: &CallStage| {
+                    matches!(stage, CallStage::Started(_) | CallStage::Asking(..))
+                };
+                if let Some((call, stage)) = stages(self).get(*which)
+                    && is_running(stage)
+                {
                     self.apply(Command::Finish(result(call.as_str(), "done")));
                 }
+            }
+            Happening::Inquire { which } => {
+                if let Some((call, CallStage::Started(_))) = stages(self).get(*which) {
+                    let request = self.question(Some(call.clone()), None);
+                    self.apply(Command::Ask(request.into()));
+                }
+            }
+            Happening::Activate { which } => {
+                let names = vec![format!("tool{}", which % 4), format!("tool{}", which / 4)];
+                self.apply(Command::Activate { names });
             }
             Happening::LateResult => {
                 self.apply(Command::Finish(result("nobody-asked-for-this", "late")));
@@ -281,7 +305,8 @@ impl Session {
     fn new_prompt(&mut self, command: Option<String>) -> NewPrompt {
         let (prompt_id, message_id) = (PromptId::new(self.id()), MessageId::new(self.id()));
         let content = vec![Block::text("do it")];
-        NewPrompt { prompt_id, message_id, content, steps_max: 4, command }
+        let (steps_max, max_turns, options) = (4, None, PromptOptions::default());
+        NewPrompt { prompt_id, message_id, content, steps_max, command, max_turns, options }
     }
 
     fn prompt(&mut self, command: Option<String>) {
@@ -536,6 +561,26 @@ fn turns_without_one_end(log: &[(Timestamp, EventBody)]) -> usize {
     ends.iter().filter(|ends| **ends != 1).count()
 }
 
+/// Lists the interactions that were not decided exactly once.
+fn undecided(log: &[(Timestamp, EventBody)]) -> Vec<RequestId> {
+    let mut decisions: std::collections::BTreeMap<RequestId, usize> = Default::default();
+    for (_, body) in log {
+        match body {
+            EventBody::PermissionRequest(PermissionRequest { request_id, .. })
+            | EventBody::QuestionRequest(QuestionRequest { request_id, .. })
+            | EventBody::PlanRequest(PlanRequest { request_id, .. }) => {
+                decisions.entry(request_id.clone()).or_default();
+            }
+            EventBody::RequestResolved(resolved) => {
+                *decisions.entry(resolved.request_id.clone()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    decisions.retain(|_, count| *count != 1);
+    decisions.into_keys().collect()
+}
+
 /// Opens a log again as after a crash: the cut turn ends, waiting prompts are dropped.
 fn recovered(log: &[(Timestamp, EventBody)]) -> Session {
     let state = Session::folded(log);
@@ -561,6 +606,11 @@ proptest! {
             let mut opened = recovered(&session.log[..end]);
             prop_assert!(opened.state.turn.is_none());
             prop_assert!(opened.state.queue.is_empty());
+            prop_assert_eq!(undecided(&opened.log), Vec::<RequestId>::new());
+            let mut names = opened.state.tools.clone();
+            names.sort_unstable();
+            names.dedup();
+            prop_assert_eq!(names.len(), opened.state.tools.len(), "each tool once");
             opened.happen(&Happening::Prompt);
             let messages = Session::messages(&opened.log);
             prop_assert_eq!(faults(&messages), Vec::<String>::new());
@@ -752,4 +802,74 @@ fn a_pause_comes_before_a_command_is_obeyed() {
     session.happen(&Happening::Resolve { allow: true });
     assert!(session.state.turn.is_none(), "the command was obeyed after that");
     assert_eq!((session.state.points.len(), session.state.prompts), (0, 0));
+}
+
+/// A call that runs and asks goes on with its answer, and so do the others beside it.
+#[test]
+fn a_call_that_runs_goes_on_after_its_question_is_decided() {
+    for is_yes in [true, false] {
+        let mut session = begun_turn(1);
+        session.happen(&Happening::Gate { which: 0, verdict: 3 });
+        session.happen(&Happening::Inquire { which: 0 });
+        assert!(matches!(pending(&session.state)[..], [Owed::Await(_)]));
+        assert!(!session.state.may_wait_without_us(), "its process is needed");
+        session.happen(&Happening::Resolve { allow: is_yes });
+        let call = session.state.turn.as_ref().unwrap().calls[0].clone();
+        assert_eq!(call.stage, CallStage::Started(Effect::Execute));
+        assert_eq!(count(&session.log, |body| matches!(body, EventBody::ToolResult(_))), 0);
+        session.happen(&Happening::Inquire { which: 0 });
+        session.happen(&Happening::Finish { which: 0 });
+        assert_eq!(undecided(&session.log), [], "a result settles what was asked on the way");
+        assert!(!session.state.is_waiting());
+    }
+}
+
+/// H1: what a call had begun is unknown after a crash, also where it waited for a person.
+#[test]
+fn h1_a_call_that_asked_while_it_ran_is_unknown_after_a_crash() {
+    let mut session = begun_turn(1);
+    session.happen(&Happening::Gate { which: 0, verdict: 3 });
+    session.happen(&Happening::Inquire { which: 0 });
+    let opened = recovered(&session.log);
+    assert_eq!(undecided(&opened.log), []);
+    let texts: Vec<String> = opened
+        .log
+        .iter()
+        .filter_map(|(_, body)| match body {
+            EventBody::ToolResult(result) => Some(text_of(&result.output)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, [OUTCOME_UNKNOWN]);
+}
+
+#[test]
+fn tools_are_offered_once_at_the_end_and_no_more_than_may_be() {
+    let mut session = Session::begun();
+    session.apply(Command::Activate { names: vec!["b".into(), "a".into(), "b".into()] });
+    session.apply(Command::Activate { names: vec!["a".into(), "c".into()] });
+    assert_eq!(session.state.tools, ["b", "a", "c"]);
+    let events = session.log.len();
+    session.apply(Command::Activate { names: vec!["c".into()] });
+    assert_eq!(session.log.len(), events, "nothing new is no event");
+    session.apply(Command::Activate { names: (0..2_000).map(|it| it.to_string()).collect() });
+    assert_eq!(session.state.tools.len(), TOOLS_MAX);
+}
+
+#[test]
+fn a_prompt_may_name_the_model_of_its_turn_alone() {
+    let mut session = Session::begun();
+    let mut new = session.new_prompt(None);
+    new.options.model = Some("other".into());
+    session.apply(Command::Prompt(new));
+    session.prompt(None);
+    session.settle();
+    assert_eq!(session.state.model_now(), "other");
+    session.happen(&Happening::Answer { calls: 0, text: true, signed: false });
+    assert_eq!(session.state.model_now(), "demo");
+    let models = session.log.iter().filter_map(|(_, body)| match body {
+        EventBody::TurnStart(start) => Some(start.model.as_str()),
+        _ => None,
+    });
+    assert_eq!(models.collect::<Vec<_>>(), ["other", "demo"]);
 }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use driver_api::*;
 use protocol::event::Persist;
-use protocol::{Finding, SessionId, TreeId};
+use protocol::{Finding, NeuronId, SessionId, TreeId};
+
+use crate::house::TestFolder;
 
 /// What a check answers, one after the other.
 type CheckAnswers = VecDeque<Result<Vec<Finding>, Fault>>;
@@ -52,6 +54,17 @@ pub(crate) struct Around {
     pub(crate) observers: Mutex<Vec<Arc<dyn Observer>>>,
     /// How many sessions may be open.
     pub(crate) sessions_max: Mutex<Option<usize>>,
+    /// Tools that the source offers new sessions, and tools that it has besides.
+    pub(crate) offers: Mutex<Vec<String>>,
+    pub(crate) there: Mutex<Vec<String>>,
+    /// Those that were found and are still there.
+    pub(crate) found: Mutex<HashMap<String, Arc<dyn Tool>>>,
+    /// The folders that the source was asked to make an offer for.
+    pub(crate) source_folders: Mutex<Vec<String>>,
+    /// The neurons, with whether they run; without any the runtime keeps none.
+    pub(crate) neurons: Mutex<Option<BTreeMap<String, bool>>>,
+    /// How often a neuron was entered.
+    pub(crate) entered: Mutex<usize>,
 }
 
 impl Around {
@@ -74,6 +87,16 @@ impl Around {
             None => return None,
         };
         Some(FileStat { kind, size, mode: 0o644, modified_ns: 0 })
+    }
+
+    /// Sets the state of a neuron; none removes it.
+    pub(crate) fn neuron(&self, id: &str, runs: Option<bool>) {
+        let mut neurons = self.neurons.lock().unwrap();
+        let neurons = neurons.get_or_insert_default();
+        match runs {
+            Some(runs) => neurons.insert(id.to_owned(), runs),
+            None => neurons.remove(id),
+        };
     }
 
     /// Lets the check answer.
@@ -143,6 +166,64 @@ impl Checks for FakeChecks {
         let mut answers = self.0.checks.lock().unwrap();
         answers.as_mut().and_then(VecDeque::pop_front).unwrap_or(Ok(Vec::new()))
     }
+}
+
+/// Neurons that are names; sessions in them act in folders of the test.
+#[derive(Debug)]
+pub(crate) struct FakeNeurons(pub(crate) Arc<Around>);
+
+fn unused<T>() -> Result<T, NeuronError> {
+    Err(NeuronError::NotSupported("the test has no need of it".to_owned()))
+}
+
+#[async_trait]
+impl Neurons for FakeNeurons {
+    async fn isolation(&self, _: NeuronDriver) -> Isolation {
+        Isolation { level: IsolationLevel::None, layers: Vec::new(), reasons: Vec::new() }
+    }
+
+    async fn create(&self, _: NeuronSpec) -> Result<NeuronInfo, NeuronError> {
+        unused()
+    }
+
+    async fn list(&self) -> Result<Vec<NeuronInfo>, NeuronError> {
+        unused()
+    }
+
+    async fn info(&self, _: &NeuronId) -> Result<NeuronInfo, NeuronError> {
+        unused()
+    }
+
+    async fn workspace(
+        &self,
+        neuron: &NeuronId,
+        cwd: Option<&str>,
+    ) -> Result<Arc<dyn Workspace>, NeuronError> {
+        *self.0.entered.lock().unwrap() += 1;
+        let neurons = self.0.neurons.lock().unwrap();
+        match neurons.as_ref().and_then(|neurons| neurons.get(neuron.as_str())) {
+            None => Err(NeuronError::NotFound(neuron.clone())),
+            Some(false) => Err(NeuronError::NotRunning(neuron.clone())),
+            Some(true) => {
+                let cwd = PathBuf::from(cwd.unwrap_or("/inside"));
+                Ok(Arc::new(TestFolder(vec![cwd], false, Arc::clone(&self.0))))
+            }
+        }
+    }
+
+    async fn destroy(&self, _: &NeuronId) -> Result<(), NeuronError> {
+        unused()
+    }
+
+    async fn fork(&self, _: &NeuronId, _: NeuronId) -> Result<NeuronInfo, NeuronError> {
+        unused()
+    }
+
+    async fn changes(&self, _: &NeuronId) -> Result<Vec<OverlayEntry>, NeuronError> {
+        unused()
+    }
+
+    async fn close(&self) {}
 }
 
 #[derive(Debug)]

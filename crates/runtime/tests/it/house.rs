@@ -16,7 +16,7 @@ use testkit::clock::{TestClock, TestIds};
 use testkit::memory_store::MemoryDisk;
 use tokio::sync::mpsc;
 
-use crate::fakes::{Around, FakeBook, FakeCheckpoints, FakeChecks, FakeHooks};
+use crate::fakes::{Around, FakeBook, FakeCheckpoints, FakeChecks, FakeHooks, FakeNeurons};
 
 /// What outlives every process: the disk, the model's script, and the effects that were had.
 #[derive(Clone, Default)]
@@ -169,7 +169,8 @@ impl Models for FakeModels {
             return Err(Refusal::new(RefusalCode::InvalidModel, "no such model"));
         }
         let model = Arc::clone(&self.0);
-        let info = model.known();
+        let listed = model.listed.lock().unwrap().iter().find(|info| info.id == name).cloned();
+        let info = listed.unwrap_or_else(|| model.known());
         Ok(Arc::new(Asked { model, info }))
     }
 
@@ -259,6 +260,12 @@ impl Tool for FakeTool {
                 ToolOutcome::error("stopped by the user")
             }
             "breaks" => panic!("the tool breaks"),
+            "inquire" => self.inquire(&effect, context).await,
+            // Names separated by commas.
+            "find" => {
+                let activates = effect.split(',').map(str::to_owned).collect();
+                ToolOutcome { activates, ..ToolOutcome::text("found") }
+            }
             "same" => ToolOutcome::text("the same as ever"),
             _ => {
                 self.change_files(&effect);
@@ -282,6 +289,52 @@ impl FakeTool {
         };
     }
 
+    /// Asks what it is told to, and says what it heard: a question, one that it takes back, a plan,
+    /// or many questions one after the other.
+    async fn inquire(&self, what: &str, context: &ToolContext) -> ToolOutcome {
+        let option = |id: &str| protocol::event::QuestionOption {
+            id: id.to_owned(),
+            label: id.to_uppercase(),
+            description: None,
+        };
+        let question = || Asks::Question {
+            question: what.to_owned(),
+            options: vec![option("yes"), option("no")],
+            multi_select: false,
+            allow_other: true,
+        };
+        let heard = match what {
+            "plan" => context.host.ask(Asks::Plan { plan: what.to_owned() }).await,
+            "back" => {
+                let asked = context.host.ask(question());
+                let within = Duration::from_secs(5);
+                tokio::time::timeout(within, asked).await.unwrap_or_default()
+            }
+            "again" => {
+                let within = Duration::from_secs(5);
+                let first = tokio::time::timeout(within, context.host.ask(question())).await;
+                assert!(first.is_err(), "nobody answers the first one");
+                context.host.ask(question()).await
+            }
+            "many" => {
+                let mut heard = None;
+                for _ in 0..30 {
+                    heard = context.host.ask(question()).await;
+                }
+                heard
+            }
+            "large" => {
+                let Asks::Question { options, .. } = question() else { unreachable!() };
+                let question = "x".repeat(20_001);
+                let (multi_select, allow_other) = (false, true);
+                let asks = Asks::Question { question, options, multi_select, allow_other };
+                context.host.ask(asks).await
+            }
+            _ => context.host.ask(question()).await,
+        };
+        ToolOutcome::text(format!("heard {heard:?}"))
+    }
+
     /// Notes a call whose answer or start the disk does not have.
     fn look_at_the_disk(&self, context: &ToolContext) {
         let id = context.call.as_str();
@@ -292,6 +345,40 @@ impl FakeTool {
         if !has(EventKind::AssistantMessage) || !has(EventKind::ToolStarted) {
             self.world.too_early.lock().unwrap().push(id.to_owned());
         }
+    }
+}
+
+/// Brings the tools that the test says are there: those that new sessions are offered, and others.
+#[derive(Clone)]
+struct FakeSource {
+    world: World,
+}
+
+impl std::fmt::Debug for FakeSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a source")
+    }
+}
+
+impl ToolSource for FakeSource {
+    fn offers(&self, cwd: &str) -> Vec<Arc<dyn Tool>> {
+        let around = &self.world.around;
+        around.source_folders.lock().unwrap().push(cwd.to_owned());
+        let offers = around.offers.lock().unwrap().clone();
+        offers.iter().map(|name| tool(&self.world, name, Effect::Read)).collect()
+    }
+
+    fn find(&self, name: &str, _: &str) -> Option<Arc<dyn Tool>> {
+        let around = &self.world.around;
+        let mut found = around.found.lock().unwrap();
+        let there = around.there.lock().unwrap();
+        let offers = around.offers.lock().unwrap();
+        if !there.iter().chain(offers.iter()).any(|known| known == name) {
+            found.remove(name);
+            return None;
+        }
+        let found = found.entry(name.to_owned());
+        Some(Arc::clone(found.or_insert_with(|| tool(&self.world, name, Effect::Read))))
     }
 }
 
@@ -309,7 +396,7 @@ fn tool(world: &World, name: &str, effect: Effect) -> Arc<dyn Tool> {
 
 /// A folder that holds what the test put there.
 #[derive(Debug)]
-struct TestFolder(Vec<PathBuf>, bool, Arc<Around>);
+pub(crate) struct TestFolder(pub(crate) Vec<PathBuf>, pub(crate) bool, pub(crate) Arc<Around>);
 
 #[async_trait]
 impl Workspace for TestFolder {
@@ -438,8 +525,15 @@ impl World {
             tool(self, "same", Effect::Read),
             tool(self, "question", Effect::Interact),
             tool(self, "exit_plan", Effect::Interact),
+            tool(self, "run_shell", Effect::Execute),
+            tool(self, "destroy", Effect::Destructive),
+            tool(self, "inquire", Effect::Execute),
+            tool(self, "find", Effect::Read),
         ];
         let around = &self.around;
+        let source = Arc::new(FakeSource { world: self.clone() });
+        let has_neurons = around.neurons.lock().unwrap().is_some();
+        let neurons = || Arc::new(FakeNeurons(Arc::clone(around))) as Arc<dyn Neurons>;
         let has_checks = around.checks.lock().unwrap().is_some();
         let has_checkpoints = around.has_checkpoints.load(Ordering::Relaxed);
         let checks = || Arc::new(FakeChecks(Arc::clone(around))) as Arc<dyn Checks>;
@@ -448,6 +542,8 @@ impl World {
             store,
             models: Arc::new(FakeModels(Arc::clone(&self.model))),
             tools,
+            tool_sources: vec![source],
+            neurons: has_neurons.then(neurons),
             workspaces: Arc::new(Folders(has_checkpoints, Arc::clone(around))),
             policies,
             clock: Arc::new(TestClock::default()),
@@ -495,6 +591,9 @@ pub(crate) fn new_session(agent: AgentSettings) -> CreateSession {
         allow: Vec::new(),
         deny: Vec::new(),
         append_system_prompt: None,
+        neuron: None,
+        tools: None,
+        asks_for: Vec::new(),
         agent,
     }
 }

@@ -274,7 +274,7 @@ async fn feedback_of_a_denial_reaches_the_model() {
     let deny = Answer::Deny { feedback: Some("use make instead".to_owned()) };
     handle.answer(&id, &asked.request_id, deny).await.unwrap();
     until_done(&mut viewer).await;
-    assert_eq!(told(&world), "denied by the user: use make instead");
+    assert_eq!(told(&world), "denied: use make instead");
 }
 
 #[tokio::test(start_paused = true)]

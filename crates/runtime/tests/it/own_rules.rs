@@ -207,7 +207,7 @@ fn file(path: &str) -> PromptPart {
 fn prompt(parts: Vec<PromptPart>) -> Prompt {
     let mut all = vec![PromptPart::Text("look".to_owned())];
     all.extend(parts);
-    Prompt { parts: all }
+    Prompt { parts: all, ..Prompt::default() }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,8 @@
 //! Tests of what is chosen, and of the texts.
 
-use protocol::event::{AssistantMessage, Display, Done, PromptStarted, ToolResult, TurnResult};
+use protocol::event::{
+    AssistantMessage, Display, Done, PromptOptions, PromptStarted, ToolResult, TurnResult,
+};
 use protocol::{
     Block, EventBody, MessageId, PromptId, Seq, StopReason, Timestamp, ToolCallId, TurnEnd, Usage,
 };
@@ -16,7 +18,8 @@ fn frame(last: u64, size: u64) -> Frame {
 fn prompt(text: &str) -> EventBody {
     let (prompt_id, message_id) = (PromptId::new("p"), MessageId::new("m"));
     let content = vec![Block::text(text)];
-    PromptStarted { prompt_id, message_id, content, max_turns: None, command: None }.into()
+    let options = PromptOptions::default();
+    PromptStarted { prompt_id, message_id, content, max_turns: None, command: None, options }.into()
 }
 
 fn answer(blocks: Vec<Block>) -> EventBody {
@@ -60,6 +63,7 @@ fn withdrawn() -> EventBody {
         duration_ms: 0,
         text: String::new(),
         unanswered: 0,
+        structured: None,
     };
     Done { result }.into()
 }

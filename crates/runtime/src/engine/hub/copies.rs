@@ -62,7 +62,10 @@ impl Core {
         self.see_through(async move {
             core.still_open().await?;
             let ExportedSession { info, mut rows } = session;
-            foreign::disarm(&mut rows, &info.cwd, core.services.options.default_mode)?;
+            let services = &core.services;
+            let (mode_max, tools) =
+                (services.options.default_mode, services.toolbox.native_names());
+            foreign::disarm(&mut rows, &info.cwd, mode_max, tools)?;
             core.copy(rows, Some(info.id)).await
         })
         .await

@@ -9,8 +9,8 @@ use runtime_api::{CreateSession, Error, SessionInfo, Shown};
 
 use super::row_of;
 use super::slots::Core;
-use crate::engine::opening;
 use crate::engine::outbox::head_of;
+use crate::engine::place;
 use crate::engine::rules::{self, session_policy};
 use crate::engine::session::{Parts, Session};
 use crate::engine::stored::refused;
@@ -39,20 +39,26 @@ impl Core {
         let mode = wanted.mode.unwrap_or_else(|| above.in_force(options.default_mode));
         let model = self.model_for(&above, mode, wanted.model.take())?;
         let place = self.reserve()?;
-        let opened = options.workspaces.open(&wanted.cwd, &wanted.agent.roots).await;
-        let workspace = opened.map_err(opening::unfit)?;
+        let mut tools = self.services.toolbox.chosen(wanted.tools.take())?;
+        let neuron = wanted.neuron.take();
+        let roots = &wanted.agent.roots;
+        let workspace = place::open(options, neuron.as_ref(), &wanted.cwd, roots).await?;
         let cwd = workspace.cwd().display().to_string();
+        let folder = if neuron.is_some() { "" } else { &cwd };
+        tools.extend(self.services.toolbox.offered_by_sources(&tools, folder));
         let words = wanted.append_system_prompt.take();
         let body: EventBody = SessionStart {
             cwd: cwd.clone(),
             model,
             mode,
-            tools: options.tools.iter().map(|tool| tool.spec().name.clone()).collect(),
+            tools,
             title: wanted.title.take(),
             parent: None,
             allow: std::mem::take(&mut wanted.allow),
             deny: std::mem::take(&mut wanted.deny),
             append_system_prompt: words.filter(|words| !words.trim().is_empty()),
+            neuron,
+            asks_for: std::mem::take(&mut wanted.asks_for),
         }
         .into();
         let now = options.clock.now();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use driver_api::Fault;
 use futures_util::{FutureExt, StreamExt, stream};
 use protocol::event::SessionEnd;
-use protocol::{Refusal, RefusalCode, SessionId};
+use protocol::{NeuronId, Refusal, RefusalCode, SessionId};
 use runtime_api::{Error, SessionInfo};
 use tokio::sync::{OwnedMutexGuard, RwLockReadGuard, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -113,6 +113,8 @@ pub(super) struct Core {
     gate: tokio::sync::RwLock<()>,
     tasks: TaskTracker,
     is_closing: AtomicBool,
+    /// The neurons of sessions, as far as somebody asked.
+    neurons: Mutex<HashMap<SessionId, Option<NeuronId>>>,
 }
 
 impl Core {
@@ -124,7 +126,12 @@ impl Core {
             gate: tokio::sync::RwLock::default(),
             tasks: TaskTracker::new(),
             is_closing: AtomicBool::new(false),
+            neurons: Mutex::default(),
         }
+    }
+
+    pub(super) fn known_neurons(&self) -> MutexGuard<'_, HashMap<SessionId, Option<NeuronId>>> {
+        self.neurons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -32,8 +32,14 @@ impl Core {
         let is_ours = |row: &SessionRow| {
             row.owner.is_none() && roots.iter().any(|root| Path::new(&row.cwd).starts_with(root))
         };
-        let rows = rows.into_iter().filter(is_ours).collect();
-        let mut left = unmoved(rows).await?.into_iter();
+        let mut ours = Vec::new();
+        for row in rows.into_iter().filter(is_ours) {
+            // The folder of a session in a neuron is none of the machine's.
+            if self.neuron_of(&row.id).await?.is_none() {
+                ours.push(row);
+            }
+        }
+        let mut left = unmoved(ours).await?.into_iter();
         let mut taken = Vec::new();
         loop {
             let count = TOGETHER_MAX.min(limit.saturating_sub(taken.len()));

@@ -20,7 +20,7 @@ const CALL_ID_MAX: usize = 64;
 impl Session {
     /// Begins a model call. Its step may still be on its way to the log.
     pub(super) async fn ask_model(&mut self) -> Result<(), StoreError> {
-        let resolved = self.services.options.models.resolve(&self.state.model);
+        let resolved = self.services.options.models.resolve(self.state.model_now());
         // A policy may have come since the session chose its model.
         let allowed = resolved.and_then(|model| {
             self.policy.check_model(&model.info().id)?;
@@ -35,16 +35,19 @@ impl Session {
                 return Ok(());
             }
         };
+        self.renew_offer();
         self.load_transcript().await?;
         self.set_context().await?;
+        let format = self.format().await?;
         if self.state.turn.as_ref().is_some_and(|turn| turn.step == 1) {
             // Once a model has heard a prompt, no crash may forget it.
             self.flush().await?;
         }
         let Some(transcript) = &self.live.transcript else { return Ok(()) };
         let system = transcript.system().unwrap_or_else(|| "".into());
-        let mut request =
-            request(transcript, system, Arc::clone(&self.live.tools), self.id.as_str());
+        let tools = Arc::clone(&self.live.offer.specs);
+        let mut request = request(transcript, system, tools, self.id.as_str());
+        request.output = format.map(|format| format.asked.clone());
         if let Some(message) = hopeless(&self.state, &request, model.info()) {
             self.is_too_long(message);
             return Ok(());

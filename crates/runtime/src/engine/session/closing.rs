@@ -63,7 +63,8 @@ impl Session {
     /// Tells whether the turn can go on waiting for a person without this process.
     fn may_wait_on(&self) -> bool {
         let live = &self.live;
-        self.state.is_waiting() && live.asking.is_none() && live.stopping_since.is_none()
+        let is_left = self.state.may_wait_without_us();
+        is_left && live.asking.is_none() && live.stopping_since.is_none()
     }
 
     /// Leaves what waits for a person to whoever opens the session next, who asks again: the
@@ -93,8 +94,14 @@ impl Session {
         }
         for id in std::mem::take(&mut self.live.running) {
             let Some(call) = self.state.call(&id).cloned() else { continue };
-            if matches!(call.stage, CallStage::Started(effect) if effect > Effect::Interact) {
-                self.apply_sure(Command::Finish(said(id, call.tool, OUTCOME_UNKNOWN, true)));
+            match call.stage {
+                CallStage::Started(effect) | CallStage::Asking(_, effect)
+                    if effect > Effect::Interact =>
+                {
+                    self.apply_sure(Command::Finish(said(id, call.tool, OUTCOME_UNKNOWN, true)));
+                }
+                CallStage::Asking(wait, _) => self.dismiss(wait.request),
+                _ => {}
             }
         }
         Ok(())

@@ -203,7 +203,7 @@ impl Session {
         self.load_transcript().await?;
         let Some(transcript) = &self.live.transcript else { return Ok((0, 0)) };
         let system = transcript.system().map_or(0, |system| system.len() as u64);
-        let fixed = system + weight::tools(&self.live.tools);
+        let fixed = system + weight::tools(&self.live.offer.specs);
         let size = match self.state.context_tokens {
             0 => weight::tokens(fixed + weight::messages(&transcript.so_far())),
             _ => self.state.tokens(),
@@ -237,7 +237,7 @@ impl Session {
             messages: vec![Arc::new(message)],
             max_output: Some(frame.summary_tokens()),
             effort: None,
-            output_schema: None,
+            output: None,
             cache_key: format!("{}-summary", self.id),
         };
         let tokens = weight::tokens_most(weight::request(&request));

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use driver_api::{StoreError, ToolContext};
 use protocol::event::{Notice, NoticeLevel};
-use protocol::{EventBody, MessageId, ToolCallId};
+use protocol::{EventBody, MessageId, Refusal, RefusalCode, ToolCallId};
+use runtime_api::Error;
 use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
-use crate::engine::calls::{Host, PARALLEL_MAX, Run};
-use crate::kernel::{Command, Ending, Owed, pending};
+use crate::engine::calls::{Asker, Host, PARALLEL_MAX, Run};
+use crate::engine::place;
+use crate::kernel::{Command, Ending, NewPrompt, Owed, pending};
 
 impl Session {
     /// Does everything that is owed and not under way: decides, makes it durable, begins effects.
@@ -38,7 +40,7 @@ impl Session {
                 break;
             }
         }
-        if std::mem::take(&mut self.live.is_prepare_due) {
+        if std::mem::take(&mut self.live.is_prepare_due) && self.state.neuron.is_none() {
             // Beside the model call that has just begun: commands will not have to wait for it.
             self.services.options.workspaces.prepare();
         }
@@ -69,10 +71,14 @@ impl Session {
             Owed::Advance => {
                 // Hooks are told first; what they say counts before anything else happens.
                 self.tell_repetition();
-                if self.waits_for_hooks().await? || self.is_going_in_circles() {
+                if self.asks_for_fit().await?
+                    || self.waits_for_hooks().await?
+                    || self.is_going_in_circles()
+                {
                     return Ok(self.state.seq != before);
                 }
-                self.apply_sure(Command::Advance);
+                let command = self.advance();
+                self.apply_sure(command);
                 if self.state.turn.is_none() {
                     self.turn_is_over();
                 }
@@ -145,6 +151,8 @@ impl Session {
         self.live.held.clear();
         self.live.hooks.abort();
         self.live.hooks = Default::default();
+        self.live.fitting = Default::default();
+        self.live.inquiries.clear();
         self.live.cancel = tokio_util::sync::CancellationToken::new();
         self.live.asked.clear();
         self.live.facts.clear();
@@ -157,25 +165,54 @@ impl Session {
         self.flush().await?;
         let Some((_, seq)) = self.state.queue.front().cloned() else { return Ok(()) };
         let rows = self.services.options.store.read(&self.id, seq, 1).await?;
-        let content = rows
+        let (content, max_turns, options) = rows
             .first()
             .and_then(|row| EventBody::decode(row.kind, &row.body).ok())
             .and_then(|body| match body {
-                EventBody::PromptQueued(queued) => Some(queued.content),
+                EventBody::PromptQueued(queued) => {
+                    Some((queued.content, queued.max_turns, queued.options))
+                }
                 _ => None,
             })
             .unwrap_or_default();
+        let refused = self.enter_neuron().await;
         if let Err(error) = self.renew_policy() {
             tracing::error!(session = %self.id, %error, "take the newest policy");
         }
         let message_id = MessageId::new(self.services.fresh_id());
-        let steps_max = self.agent.limits.max_turns;
+        let steps_max = max_turns.unwrap_or(self.agent.limits.max_turns);
         let command = self.command_of(&content);
         // The waiting prompt keeps its own id.
         let prompt_id = protocol::PromptId::new("");
-        let new = crate::kernel::NewPrompt { prompt_id, message_id, content, steps_max, command };
+        let new =
+            NewPrompt { prompt_id, message_id, content, steps_max, command, max_turns, options };
         self.apply_sure(Command::TakeNext(new));
+        if let Err(refusal) = refused {
+            self.apply_sure(Command::End(Ending::error(refusal.code.as_str(), refusal.message)));
+            self.turn_is_over();
+        }
         Ok(())
+    }
+
+    /// Enters the neuron of the session anew for the turn that begins: it may have been made again
+    /// since the last one, or be gone.
+    async fn enter_neuron(&mut self) -> Result<(), Refusal> {
+        if self.state.neuron.is_none() {
+            return Ok(());
+        }
+        let (neuron, cwd) = (self.state.neuron.as_ref(), &self.state.cwd);
+        match place::open(&self.services.options, neuron, cwd, &[]).await {
+            Ok(workspace) => {
+                self.workspace = workspace;
+                Ok(())
+            }
+            Err(Error::Refusal(refusal)) => Err(refusal),
+            Err(Error::Fault(fault)) => {
+                tracing::error!(session = %self.id, %fault, "enter the neuron of a session");
+                let message = "the neuron cannot be entered; see the log of Narthex";
+                Err(Refusal::new(RefusalCode::NeuronNotRunning, message))
+            }
+        }
     }
 
     /// Reads the transcript where it is not at hand.
@@ -207,12 +244,13 @@ impl Session {
             policy: Arc::clone(&self.policy),
             cwd: self.workspace.cwd().to_path_buf(),
             home: self.services.options.user_home.clone(),
+            asker: None,
         }
     }
 
     /// Begins a call whose start is durable; false when it is not at hand.
     fn start(&mut self, id: ToolCallId) -> bool {
-        let found = self.state.call(&id).and_then(|call| self.services.tool(&call.tool));
+        let found = self.state.call(&id).and_then(|call| self.tool(&call.tool));
         let facts = self.live.facts.remove(&id);
         let asked = self.live.asked.get(&id).cloned();
         let (Some(tool), Some(facts), Some(asked)) = (found, facts, asked) else {
@@ -221,14 +259,16 @@ impl Session {
             self.wrong(&id, &name, "the call was lost inside: ask again".to_owned());
             return false;
         };
-        let host = self.host();
+        let cancel = self.live.cancel.child_token();
+        let asker = Asker::new(id.clone(), self.live.inquiries.sender(), cancel.clone());
+        let host = Host { asker: Some(asker), ..self.host() };
         let context = ToolContext {
             call: id.clone(),
             workspace: Arc::clone(&self.workspace),
             host: Arc::new(host),
             // Replaced by the call's own queue when it runs.
             progress: mpsc::channel(1).0,
-            cancel: self.live.cancel.child_token(),
+            cancel,
             spill_dir: self.spill_dir(),
             images: self.live.model.as_ref().is_some_and(|model| model.info().images),
         };

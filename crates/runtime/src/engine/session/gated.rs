@@ -41,12 +41,13 @@ impl Session {
             );
             return self.wrong(id, &name, text);
         }
-        let Some(tool) = self.services.tool(&name) else {
-            let names: Vec<&str> = self.live.tools.iter().map(|tool| tool.name.as_str()).collect();
-            let text = format!("there is no tool '{name}'; the tools are {}", names.join(", "));
+        // What was there when the model was asked may have gone since.
+        self.renew_offer();
+        let Some(tool) = self.tool(&name) else {
+            let text = self.no_tool(&name);
             return self.wrong(id, &name, text);
         };
-        let schema = self.services.schema(&*tool);
+        let schema = self.services.toolbox.schema(&*tool);
         let (call, facts) = match examine(&*tool, &schema, id, &asked.input, &*self.workspace).await
         {
             Examined::Wrong(text) => return self.wrong(id, &name, text),
@@ -85,7 +86,9 @@ impl Session {
         verdict: &Verdict,
     ) -> bool {
         let options = &self.services.options;
-        let wants = |moment| options.hooks.wants(moment, &tool.spec().name);
+        // Hooks know a tool by its native name.
+        let name = policy::canonical(&tool.spec().name);
+        let wants = |moment| options.hooks.wants(moment, name);
         let is_checked = options.checks.is_some() && facts.effect > Effect::Interact;
         let is_asked = verdict.decision == Decision::Ask && wants(Moment::PermissionRequest);
         wants(Moment::PreToolUse) || is_checked || is_asked
@@ -150,14 +153,15 @@ impl Session {
         let ask = (verdict.decision == Decision::Ask && self.agent.is_attended).then(|| {
             let spill = self.spill_dir();
             let make = |policy: &policy::Policy, _, c: &policy::Call<'_>| {
-                (policy.suggest(c), policy::risk(c))
+                (policy.suggest(c), policy::risk(c), policy.asked_effect(c))
             };
-            let (suggested_rules, risk) = self.judging(&spill).with(&call.tool_name, &facts, make);
+            let (suggested_rules, risk, asked) =
+                self.judging(&spill).with(&call.tool_name, &facts, make);
             EventBody::from(PermissionRequest {
                 request_id: RequestId::new(self.services.fresh_id()),
                 tool_call_id: id.clone(),
                 tool_name: call.tool_name.clone(),
-                effect: facts.effect,
+                effect: asked.map_or(facts.effect, |asked| asked.max(facts.effect)),
                 target: call.target.clone(),
                 input: call.input.clone(),
                 suggested_rules,
@@ -233,8 +237,8 @@ impl Session {
         let is_as_before = judged.is_some_and(|(mode, policy)| {
             *mode == self.state.mode && std::sync::Arc::ptr_eq(policy, &self.policy)
         });
-        let name = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
-        let (Some(name), Some(facts)) = (name, self.live.facts.get(id)) else { return false };
+        let (name, facts) = (call.tool.clone(), self.live.facts.get(id));
+        let Some(facts) = facts else { return false };
         if is_as_before {
             return false;
         }
@@ -279,9 +283,7 @@ impl Session {
                 continue;
             }
             let Some(facts) = self.live.facts.get(&call.id) else { continue };
-            let name = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
-            let Some(name) = name else { continue };
-            if self.verdict(&name, facts).decision == Decision::Allow {
+            if self.verdict(&call.tool, facts).decision == Decision::Allow {
                 let (request, answer) = (wait.request.clone(), Answer::AllowOnce);
                 let (by, rule, told) = (DecidedBy::Policy, None, String::new());
                 let decided = Decided { request, answer, by, rule, told };

@@ -130,6 +130,7 @@ impl Session {
             Answer::Chosen { other: words, .. }
             | Answer::Deny { feedback: words }
             | Answer::Rejected { feedback: words } => words.as_ref(),
+            Answer::AllowSaying { feedback } => Some(feedback),
             _ => None,
         };
         if words.is_some_and(|words| words.chars().count() > WORDS_CHARS_MAX) {
@@ -159,7 +160,7 @@ impl Session {
                     format!("The user approved the plan. The mode is {mode} now: carry it out.");
             }
             Answer::Rejected { feedback } => decided.told = rejected(feedback.as_deref()),
-            Answer::AllowOnce | Answer::Deny { .. } => {}
+            Answer::AllowOnce | Answer::AllowSaying { .. } | Answer::Deny { .. } => {}
         }
         Ok(decided)
     }
@@ -218,6 +219,7 @@ impl Session {
             self.apply_sure(Command::Resolve(Decided { request, answer, by, rule, told }));
             self.end_if_done();
         }
+        self.settle_orphans();
         if !self.state.is_waiting() {
             return self.flush().await;
         }

@@ -4,22 +4,31 @@ use std::sync::Arc;
 
 use driver_api::StoreError;
 use policy::{Policy, Rule};
+use protocol::event::PromptOptions;
 use protocol::{Block, MessageId, Mode, Refusal, RefusalCode, RequestId};
 use runtime_api::{AgentSettings, Error, Prompt, PromptAccepted, PromptPart, SessionInfo};
 
 use super::Session;
 use crate::engine::attachments::{self, ATTACHMENTS_MAX, Files, PROMPT_BYTES_MAX};
-use crate::engine::mailbox::Message;
+use crate::engine::mailbox::{Arrival, Message};
+use crate::engine::output::Format;
 use crate::engine::rules::session_policy;
 use crate::engine::stored::{self, LogView};
 use crate::kernel::{Command, NewPrompt};
+
+/// Steps that a prompt may ask for: what turns have where nothing is said. More is for whoever sets
+/// the session up.
+const STEPS_MAX: u32 = 200;
+
+/// Characters of the id of a request: what doors take of their callers.
+const REQUEST_ID_CHARS_MAX: usize = 128;
 
 impl Session {
     /// Answers one message. An asker that has gone is no reason to undo anything.
     pub(super) async fn handle(&mut self, message: Message) -> Result<(), StoreError> {
         match message {
-            Message::Prompt(prompt, reply) => {
-                let accepted = self.accept(prompt);
+            Message::Prompt(arrival, reply) => {
+                let accepted = self.accept(*arrival);
                 if accepted.is_ok()
                     && let Err(error) = self.drive_durably().await
                 {
@@ -97,19 +106,55 @@ impl Session {
         self.flush().await
     }
 
-    fn accept(&mut self, prompt: Prompt) -> Result<PromptAccepted, Error> {
-        let content = content_of(prompt)?;
+    fn accept(&mut self, arrival: Arrival) -> Result<PromptAccepted, Error> {
+        let Arrival { mut prompt, workspace } = arrival;
+        if let Some(workspace) = workspace
+            && self.state.turn.is_none()
+        {
+            self.workspace = workspace;
+        }
         self.renew_policy()?;
+        let (max_turns, options) = (prompt.max_turns, std::mem::take(&mut prompt.options));
+        let options = self.checked_options(max_turns, options)?;
+        let content = content_of(prompt)?;
         let prompt_id = self.fresh_prompt_id();
         let message_id = MessageId::new(self.services.fresh_id());
-        let steps_max = self.agent.limits.max_turns;
+        let steps_max = max_turns.unwrap_or(self.agent.limits.max_turns);
         let id = prompt_id.clone();
         let command = self.command_of(&content);
-        let new = NewPrompt { prompt_id, message_id, content, steps_max, command };
+        let new =
+            NewPrompt { prompt_id, message_id, content, steps_max, command, max_turns, options };
         self.apply(Command::Prompt(new))?;
         let position = self.state.queue.iter().position(|(queued, _)| *queued == id);
         let position = position.map_or(0, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
         Ok(PromptAccepted { prompt_id: id, position })
+    }
+
+    /// Checks what a prompt asks for besides what it says.
+    fn checked_options(
+        &self,
+        max_turns: Option<u32>,
+        options: PromptOptions,
+    ) -> Result<PromptOptions, Refusal> {
+        let PromptOptions { model, output, request_id } = options;
+        let invalid = |message: String| Err(Refusal::new(RefusalCode::Invalid, message));
+        let model = model.map(|name| self.allowed_model(&name)).transpose()?;
+        if max_turns.is_some_and(|steps| !(1..=STEPS_MAX).contains(&steps)) {
+            return invalid(format!("max_turns: expected 1 to {STEPS_MAX}"));
+        }
+        let output = output.map(Format::new).transpose()?.map(|format| format.asked);
+        let length = request_id.as_ref().map(|id| id.chars().count());
+        if length.is_some_and(|length| !(1..=REQUEST_ID_CHARS_MAX).contains(&length)) {
+            return invalid(format!("request_id: expected 1 to {REQUEST_ID_CHARS_MAX} characters"));
+        }
+        Ok(PromptOptions { model, output, request_id })
+    }
+
+    /// Finds the full name of a model that the policy allows.
+    fn allowed_model(&self, name: &str) -> Result<String, Refusal> {
+        let id = self.services.options.models.resolve(name)?.info().id.clone();
+        self.policy.check_model(&id)?;
+        Ok(id)
     }
 
     /// Returns the rule of an "always": the given one if it parses, else the narrowest that was
@@ -128,10 +173,10 @@ impl Session {
                 .parse::<Rule>()
                 .map_err(|error| Refusal::new(RefusalCode::Invalid, format!("rule: {error}")))?;
             let spill = self.spill_dir();
-            let name = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
-            let name = name.unwrap_or_else(|| call.tool.clone());
+            // The policy knows a tool by all of its names.
             let covers = |facts: &driver_api::CallFacts| {
-                self.judging(&spill).with(&name, facts, |_, _, call| Policy::covers(&rule, call))
+                let covers = |_: &Policy, _, call: &policy::Call<'_>| Policy::covers(&rule, call);
+                self.judging(&spill).with(&call.tool, facts, covers)
             };
             if !facts.is_none_or(covers) {
                 let message = format!("rule: {rule} does not cover this call");
@@ -160,10 +205,8 @@ impl Session {
     }
 
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), Error> {
-        let model = self.services.options.models.resolve(name)?;
-        let id = model.info().id.clone();
         self.renew_policy()?;
-        self.policy.check_model(&id)?;
+        let id = self.allowed_model(name)?;
         self.apply(Command::SetModel(id))?;
         Ok(())
     }
@@ -185,9 +228,9 @@ impl Session {
         let options = &self.services.options;
         let above = options.policies.current();
         let policy = session_policy(&above, &agent, &self.state)?;
-        if agent.roots != self.agent.roots {
+        if agent.roots != self.agent.roots && self.state.neuron.is_none() {
             let opened = options.workspaces.open(&self.state.cwd, &agent.roots).await;
-            self.workspace = opened.map_err(crate::engine::opening::unfit)?;
+            self.workspace = opened.map_err(crate::engine::place::unfit)?;
         }
         (self.above, self.policy) = (above, Arc::new(policy));
         self.face.configure(&agent);
@@ -216,6 +259,8 @@ impl Session {
             last_seq: self.state.seq.0,
             updated_at: self.live.updated_at,
             is_open: true,
+            neuron: self.state.neuron.clone(),
+            steps: self.state.steps,
             queued: stored::count(self.state.queue.len()),
             pending: stored::count(self.state.waits().count()),
             last_frame: self.last_frame(),

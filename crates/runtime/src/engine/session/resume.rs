@@ -55,6 +55,16 @@ impl Session {
                     let result = said(call.id, call.tool, OUTCOME_UNKNOWN, true);
                     self.apply_sure(Command::Finish(result));
                 }
+                // Its question died with the process: nobody waits for the answer.
+                CallStage::Asking(_, effect) if effect > protocol::Effect::Interact => {
+                    let result = said(call.id, call.tool, OUTCOME_UNKNOWN, true);
+                    self.apply_sure(Command::Finish(result));
+                }
+                CallStage::Asking(wait, _) => {
+                    self.dismiss(wait.request);
+                    let shown = recorded.iter().find(|shown| shown.tool_call_id == call.id);
+                    self.look_up(&call.id, &call.tool, shown).await;
+                }
                 CallStage::Requested | CallStage::Over => {}
                 // It had not begun, and what let it run then need not let it run now.
                 CallStage::Described(_) => {
@@ -86,14 +96,14 @@ impl Session {
     /// Looks up again what a call is about. One that touches something else than what was shown
     /// to the person who allowed it is not run.
     async fn look_up(&mut self, id: &ToolCallId, name: &str, shown: Option<&ToolCall>) {
-        let tool = self.services.tool(name);
+        let tool = self.tool(name);
         if let (Some(tool), Some(shown)) = (tool, shown) {
             if let Some(asked) = self.live.asked.get_mut(id) {
                 // Hooks may have changed what the model asked for; the log has what was shown.
                 asked.input.clone_from(&shown.input);
                 asked.paths.clone_from(&shown.target.paths);
             }
-            let schema = self.services.schema(&*tool);
+            let schema = self.services.toolbox.schema(&*tool);
             let examined = examine(&*tool, &schema, id, &shown.input, &*self.workspace).await;
             if let Examined::Described(described) = examined
                 && described.0.target == shown.target

@@ -105,6 +105,9 @@ impl Session {
         let response = crate::kernel::text_of(&result.output);
         let (id, is_error) = (result.tool_call_id.clone(), result.is_error);
         self.apply_sure(Command::Finish(result));
+        if !outcome.activates.is_empty() {
+            self.activate(outcome.activates);
+        }
         self.tell_result(&id, response, is_error);
     }
 

@@ -103,8 +103,8 @@ impl Session {
     /// Tells hooks that a call has run.
     pub(super) fn tell_result(&mut self, id: &ToolCallId, response: String, is_error: bool) {
         let Some(call) = self.state.call(id) else { return };
-        let tool = self.services.tool(&call.tool).map(|tool| tool.spec().name.clone());
-        let tool = tool.unwrap_or_else(|| call.tool.clone());
+        // Hooks know a tool by its native name.
+        let tool = policy::canonical(&call.tool).to_owned();
         if self.is_stopping() || !self.services.options.hooks.wants(Moment::PostToolUse, &tool) {
             return;
         }

@@ -84,7 +84,7 @@ impl Look {
     /// for. The first refusal ends the look.
     async fn at(self, vetting: Vetting) -> Vetted {
         let Vetting { tool, schema, mut call, mut facts, mut asks } = vetting;
-        let name = tool.spec().name.clone();
+        let name = policy::canonical(&tool.spec().name).to_owned();
         let mut told = Vec::new();
         let mut input = None;
         let mut vote = None;
@@ -151,7 +151,7 @@ impl Look {
             understood.diff = tool.preview(&call.input, &understood.facts, &*self.workspace).await;
         }
         let change = PendingChange {
-            tool: understood.call.tool_name.clone(),
+            tool: policy::canonical(&understood.call.tool_name).to_owned(),
             input: understood.call.input.clone(),
             paths: understood.call.target.paths.clone(),
             diff: understood.diff.clone(),
@@ -228,7 +228,7 @@ impl Look {
 fn hooked(call: &ToolCall) -> HookedCall {
     HookedCall {
         id: call.tool_call_id.clone(),
-        tool: call.tool_name.clone(),
+        tool: policy::canonical(&call.tool_name).to_owned(),
         input: call.input.clone(),
         paths: call.target.paths.clone(),
     }

@@ -28,7 +28,7 @@ struct Sum {
 impl Session {
     /// Resolves the session's model, as far as the policy lets it.
     pub(super) fn model_now(&self) -> Result<Arc<dyn Model>, Refusal> {
-        let model = self.services.options.models.resolve(&self.state.model)?;
+        let model = self.services.options.models.resolve(self.state.model_now())?;
         self.policy.check_model(&model.info().id)?;
         Ok(model)
     }

@@ -11,7 +11,7 @@ use crate::kernel::Command;
 impl Session {
     pub(super) async fn context_facts(&mut self) -> Result<String, Error> {
         let (size, fixed) = self.size().await.map_err(refused)?;
-        let tools = weight::tools(&self.live.tools);
+        let tools = weight::tools(&self.live.offer.specs);
         let Some(transcript) = &self.live.transcript else { return Ok(String::new()) };
         let messages = transcript.so_far();
         let bytes = weight::messages(&messages);
