@@ -22,9 +22,9 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
-use crate::ServerOptions;
 use crate::body::{Arriving, BodyTimes};
 use crate::wire::Wire;
+use crate::{Peer, ServerOptions};
 
 /// Headers of one request: browsers send some twenty.
 const HEADERS_MAX: usize = 100;
@@ -54,9 +54,11 @@ pub(crate) async fn run(
     (stop, cut): (CancellationToken, CancellationToken),
 ) {
     let pulse = Arc::new(Pulse::new());
+    let peer = stream.peer_addr().ok().map(Peer);
     let wire = Wire::new(stream, options.stall_max, Arc::clone(&pulse));
     let routes = Routes {
         app,
+        peer,
         pulse: Arc::clone(&pulse),
         times: BodyTimes { gap_max: options.body_gap_max, all_max: options.body_time_max },
     };
@@ -120,6 +122,7 @@ async fn linger(mut wire: Wire) {
 /// The routes of one connection.
 struct Routes {
     app: Router,
+    peer: Option<Peer>,
     pulse: Arc<Pulse>,
     times: BodyTimes,
 }
@@ -131,7 +134,10 @@ impl hyper::service::Service<Request<Incoming>> for Routes {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let running = Running::begin(&self.pulse);
-        let request = request.map(|body| Arriving::watched(body, self.times, &self.pulse));
+        let mut request = request.map(|body| Arriving::watched(body, self.times, &self.pulse));
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
         let pulse = Arc::clone(&self.pulse);
         let mut app = self.app.clone();
         Box::pin(async move {

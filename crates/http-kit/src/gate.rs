@@ -89,7 +89,7 @@ async fn pass(State(gate): State<Arc<GateOptions>>, mut request: Request, next: 
 }
 
 /// A handler that panicked has broken its own request only.
-async fn run(request: Request, next: Next) -> Response {
+pub(crate) async fn run(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
@@ -117,7 +117,7 @@ enum Pass {
 
 impl GateOptions {
     fn check(&self, request: &mut Request) -> Result<Pass, Problem> {
-        self.check_host(request)?;
+        check_host(request, self.is_loopback)?;
         // A preflight never carries a token.
         let headers = request.headers();
         if cors::is_preflight(request.method(), headers) && self.listed_origin(headers).is_some() {
@@ -129,45 +129,13 @@ impl GateOptions {
                 "a valid token is needed: send `authorization: Bearer <token>`",
             ));
         }
-        self.check_origin(headers)?;
+        check_origin(headers, &self.origins)?;
         let caller = admitted.as_ref().map(|admitted| admitted.caller().clone());
         if let (Some(caller), Some(admitted)) = (&caller, admitted) {
             request.extensions_mut().insert(caller.clone());
             request.extensions_mut().insert(admitted);
         }
         Ok(Pass::Request(caller))
-    }
-
-    fn check_host(&self, request: &Request) -> Result<(), Problem> {
-        let mut sent = request.headers().get_all(header::HOST).iter();
-        let host = match (sent.next(), sent.next()) {
-            (Some(host), None) => host,
-            (Some(_), Some(_)) => {
-                return Err(Problem::bad_request("several host headers: send one"));
-            }
-            (None, _) if !self.is_loopback && request.version() < Version::HTTP_11 => {
-                return Ok(());
-            }
-            (None, _) => return Err(Problem::bad_request("the host header is missing")),
-        };
-        // A target in absolute form has a name of its own, and others may go by that one.
-        let target = request.uri().authority();
-        let is_ours = host.to_str().is_ok_and(is_loopback_host)
-            && target.is_none_or(|target| is_loopback_host(target.as_str()));
-        if self.is_loopback && !is_ours {
-            return Err(Problem::forbidden_host(
-                "this server answers to loopback names only: localhost, 127.0.0.1 or [::1]",
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let passes = cors::origin(headers).is_ok_and(|origin| {
-            origin.is_none_or(|it| is_loopback_origin(it) || cors::is_listed(it, &self.origins))
-        });
-        let message = "pages of this origin may not ask: it is neither loopback nor listed";
-        if passes { Ok(()) } else { Err(Problem::forbidden_origin(message)) }
     }
 
     fn listed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
@@ -187,8 +155,42 @@ impl GateOptions {
     }
 }
 
+/// Whether a request names this server as it may be named.
+pub(crate) fn check_host(request: &Request, is_loopback: bool) -> Result<(), Problem> {
+    let mut sent = request.headers().get_all(header::HOST).iter();
+    let host = match (sent.next(), sent.next()) {
+        (Some(host), None) => host,
+        (Some(_), Some(_)) => {
+            return Err(Problem::bad_request("several host headers: send one"));
+        }
+        (None, _) if !is_loopback && request.version() < Version::HTTP_11 => {
+            return Ok(());
+        }
+        (None, _) => return Err(Problem::bad_request("the host header is missing")),
+    };
+    // A target in absolute form has a name of its own, and others may go by that one.
+    let target = request.uri().authority();
+    let is_ours = host.to_str().is_ok_and(is_loopback_host)
+        && target.is_none_or(|target| is_loopback_host(target.as_str()));
+    if is_loopback && !is_ours {
+        return Err(Problem::forbidden_host(
+            "this server answers to loopback names only: localhost, 127.0.0.1 or [::1]",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the page that asks, if any does, may.
+pub(crate) fn check_origin(headers: &HeaderMap, origins: &[String]) -> Result<(), Problem> {
+    let passes = cors::origin(headers).is_ok_and(|origin| {
+        origin.is_none_or(|it| is_loopback_origin(it) || cors::is_listed(it, origins))
+    });
+    let message = "pages of this origin may not ask: it is neither loopback nor listed";
+    if passes { Ok(()) } else { Err(Problem::forbidden_origin(message)) }
+}
+
 /// The one bearer token of a request.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (sent.next(), sent.next()) else {
         return None;

@@ -11,6 +11,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// Characters of a client's request id: a UUID or a trace id fits, a log line stays readable.
 const ID_CHARS_MAX: usize = 128;
 
+/// Digits after a prefix: 60 random bits tell the requests of years apart.
+const MADE_DIGITS: usize = 16;
+
 /// The header that carries it, in and out.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -37,9 +40,28 @@ impl RequestId {
         .unwrap_or_else(Self::generate)
     }
 
+    /// As [`RequestId::of`], for doors whose ids may have colons as well, and whose own begin with
+    /// `prefix`: 16 hexadecimal digits follow it.
+    pub fn prefixed(headers: &HeaderMap, prefix: &str) -> Self {
+        let mut sent = headers.get_all(&HEADER).iter();
+        let theirs = match (sent.next(), sent.next()) {
+            (Some(id), None) => id.to_str().ok().and_then(|id| Self::parse_with(id, b":")),
+            _ => None,
+        };
+        theirs.unwrap_or_else(|| {
+            let digits = uuid::Uuid::new_v4().simple().to_string();
+            Self(format!("{prefix}{}", digits.get(..MADE_DIGITS).unwrap_or(&digits)).into())
+        })
+    }
+
     fn parse(text: &str) -> Option<Self> {
+        Self::parse_with(text, b"")
+    }
+
+    fn parse_with(text: &str, more: &[u8]) -> Option<Self> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
         let fits = (1..=ID_CHARS_MAX).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+            && text.bytes().all(|b| is_plain(b) || more.contains(&b));
         fits.then(|| Self(text.into()))
     }
 
@@ -107,5 +129,23 @@ mod tests {
         assert_eq!(sent(&[b"one", b"two"]).len(), 36);
         assert_eq!(sent(&[b"\xff"]).len(), 36);
         assert_ne!(sent(&[]), sent(&[]));
+    }
+
+    #[test]
+    fn a_door_may_have_a_prefix_and_colons() {
+        let prefixed = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HEADER, HeaderValue::from_str(value).unwrap());
+            RequestId::prefixed(&headers, "ctx-").to_string()
+        };
+        let long = "Az09._:-".repeat(16);
+        for id in ["trace-42.a:B_c", &long] {
+            assert_eq!(prefixed(id), *id);
+        }
+        for id in ["a b", "a/b", "a,b", "<x>", &format!("{long}x")] {
+            let made = prefixed(id);
+            assert!(made.starts_with("ctx-") && made.len() == 20, "{id:?} became {made}");
+        }
+        assert_ne!(prefixed("a b"), prefixed("a b"));
     }
 }

@@ -59,7 +59,15 @@ pub fn response<S>(frames: S) -> Response
 where
     S: Stream<Item = Bytes> + Send + 'static,
 {
-    response_every(frames, HEARTBEAT_EVERY)
+    beating(frames, HEARTBEAT_EVERY, HEARTBEAT)
+}
+
+/// [`response`] with another comment as its heartbeat, as it stands in the stream.
+pub fn response_with<S>(frames: S, heartbeat: &'static [u8]) -> Response
+where
+    S: Stream<Item = Bytes> + Send + 'static,
+{
+    beating(frames, HEARTBEAT_EVERY, heartbeat)
 }
 
 /// [`response`] with another time between heartbeats, for tests and for proxies that give up
@@ -68,9 +76,17 @@ pub fn response_every<S>(frames: S, heartbeat_every: Duration) -> Response
 where
     S: Stream<Item = Bytes> + Send + 'static,
 {
-    let mut heartbeat = interval_at(Instant::now() + heartbeat_every, heartbeat_every);
+    beating(frames, heartbeat_every, HEARTBEAT)
+}
+
+fn beating<S>(frames: S, every: Duration, comment: &'static [u8]) -> Response
+where
+    S: Stream<Item = Bytes> + Send + 'static,
+{
+    let mut heartbeat = interval_at(Instant::now() + every, every);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let body = Body::new(Events { frames: Box::pin(frames.fuse()), heartbeat, kept: None });
+    let frames = Box::pin(frames.fuse());
+    let body = Body::new(Events { frames, heartbeat, comment, kept: None });
     let headers: [(HeaderName, HeaderValue); 3] = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -84,6 +100,7 @@ where
 struct Events<S> {
     frames: Pin<Box<Fuse<S>>>,
     heartbeat: Interval,
+    comment: &'static [u8],
     /// A frame that no longer fitted into the last write.
     kept: Option<Bytes>,
 }
@@ -93,7 +110,7 @@ impl<S: Stream<Item = Bytes>> Events<S> {
     fn poll_joined(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut joined = Joined::default();
         if self.heartbeat.poll_tick(cx).is_ready() {
-            joined.add(Bytes::from_static(HEARTBEAT));
+            joined.add(Bytes::from_static(self.comment));
             // A tick that was taken has to be asked for the next one, or nobody wakes for it.
             while self.heartbeat.poll_tick(cx).is_ready() {}
         }

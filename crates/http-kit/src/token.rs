@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use http::HeaderMap;
 use http::request::Parts;
 use sha2::{Digest, Sha256};
 use stdx::Secret;
 use subtle::ConstantTimeEq;
 
 use crate::Problem;
+use crate::gate::bearer;
 
 /// Which tokens come in, and as whom.
 pub trait Tokens: Send + Sync + fmt::Debug {
@@ -39,6 +41,11 @@ impl Admitted {
         let caller = tokens.admits(presented)?;
         let presented = Secret::new(presented.to_owned());
         Some(Self { tokens: Arc::clone(tokens), presented, caller })
+    }
+
+    /// Lets a request in by its bearer token, if it has one that is known.
+    pub fn of(tokens: &Arc<dyn Tokens>, headers: &HeaderMap) -> Option<Self> {
+        bearer(headers).and_then(|token| Self::by(tokens, token))
     }
 
     /// Who was let in.

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
-use super::{HEARTBEAT, WRITE_BYTES_MAX, frame, response, response_every};
+use super::{HEARTBEAT, WRITE_BYTES_MAX, frame, response, response_every, response_with};
 
 fn text(frame: &Bytes) -> &str {
     std::str::from_utf8(frame).unwrap()
@@ -66,6 +66,13 @@ async fn a_frame_over_the_limit_goes_out_whole_and_uncopied() {
     assert_eq!(sent.len(), huge.len());
     assert_eq!(write(&mut body).await.unwrap(), small);
     assert_eq!(write(&mut body).await, None, "the stream ends with its source");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_door_may_have_a_heartbeat_of_its_own() {
+    let own = b": keepalive\n\n";
+    let mut body = response_with(stream::pending(), own).into_body();
+    assert_eq!(write(&mut body).await.unwrap(), own.as_slice());
 }
 
 #[tokio::test(start_paused = true)]

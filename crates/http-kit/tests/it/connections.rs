@@ -26,6 +26,17 @@ async fn a_connection_answers_many_requests() {
 }
 
 #[tokio::test]
+async fn a_request_knows_whose_it_is() {
+    let door = Door::open().await;
+    let mut client = Client::connect(door.address).await;
+    let own = client.stream.local_addr().unwrap().to_string();
+    for _ in 0..2 {
+        client.send(request("GET /v1/peer", "", "")).await;
+        assert_eq!(client.answer().await.body, own);
+    }
+}
+
+#[tokio::test]
 async fn slow_headers_are_cut() {
     let options = ServerOptions { header_time_max: SHORT, ..ServerOptions::default() };
     let door = Door::with(options, |_| {}).await;

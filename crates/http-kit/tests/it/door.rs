@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::Method;
 use http_kit::{
-    Caller, GateOptions, Json, OneToken, Problem, RequestId, ServerOptions, gated, serve, sse,
+    Caller, GateOptions, Json, OneToken, Peer, Problem, RequestId, ServerOptions, gated, serve, sse,
 };
 use serde::Deserialize;
 use stdx::Secret;
@@ -135,6 +135,7 @@ fn routes(inside: Arc<Inside>) -> Router {
         .route("/v1/prompt", post(prompt))
         .route("/v1/maybe", post(maybe))
         .route("/v1/panic", get(panics))
+        .route("/v1/peer", get(async |Extension(peer): Extension<Peer>| peer.0.to_string()))
         .route("/v1/stream", get(stream_of_one))
         .route("/v1/flood", get(flood))
         .route("/v1/wait", get(wait))
