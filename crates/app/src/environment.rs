@@ -47,6 +47,11 @@ impl Environment {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Returns a variable that is set, also to nothing.
+    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
     /// Returns the user's home folder.
     pub fn user_home(&self) -> Option<PathBuf> {
         self.variable("HOME").map(PathBuf::from)

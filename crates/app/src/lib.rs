@@ -6,6 +6,7 @@
 //! **Never** decides what a session does: it finds out what people want and hands it on.
 
 mod checks;
+mod connections;
 mod demo;
 mod environment;
 mod logging;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use door_cli::{
     Check, DemoProject, Failure, Globals, House, Machine, Need, SchemaName, Setting, SettingsFile,
@@ -9,13 +10,17 @@ use door_cli::{
 };
 use driver_api::{Clock, RuleBook, SystemClock};
 use narthex::governed::KeptRules;
+use narthex::{McpOptions, NeuronOptions};
 use protocol::{Mode, Timestamp};
 use runtime_api::AgentSettings;
 use stdx::Secret;
 
 use crate::environment::Environment;
-use crate::settings::{self, Places, Project, Settings, Want};
-use crate::{checks, demo, logging, model_choice, policy, schema};
+use crate::settings::{self, Places, Project, ServersFile, Settings, Want, home_file};
+use crate::{checks, connections, demo, logging, model_choice, policy, schema};
+
+/// How long the start of a session waits for MCP servers: those that take longer bring no tools.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// The program around the door.
 #[derive(Debug)]
@@ -47,7 +52,9 @@ impl Machine for Program {
         let want = self.want(globals);
         let mut settings = match need {
             Need::Archive => Settings::load_what_is_right(want)?,
-            Need::NewSession | Need::StoredSessions | Need::Demo => Settings::load(want)?,
+            Need::NewSession | Need::StoredSessions | Need::StoredFiles | Need::Demo => {
+                Settings::load(want)?
+            }
         };
         logging::to_file(&settings)?;
         // What is only looked at needs no policy.
@@ -62,7 +69,9 @@ impl Machine for Program {
                 notices.extend(choice.notice);
                 Some(choice.model)
             }
-            Need::StoredSessions | Need::Archive | Need::Demo => settings.model.value.clone(),
+            Need::StoredSessions | Need::StoredFiles | Need::Archive | Need::Demo => {
+                settings.model.value.clone()
+            }
         };
         let cwd = text(&settings.places.cwd)?;
         let agent = agent(&settings, globals)?;
@@ -70,9 +79,15 @@ impl Machine for Program {
         let asked_model = settings.asked_model().cloned();
         let key_hints = settings.key_hints();
         let home = settings.places.home.clone();
-        let built = narthex::build(options(settings, model.clone(), mode))
-            .await
-            .map_err(|error| Failure::failed(error.to_string()))?;
+        let runs = matches!(need, Need::NewSession | Need::StoredSessions);
+        let servers = runs.then(|| mcp(&settings)).flatten();
+        let mut house = options(settings, model.clone(), mode);
+        house.mcp = servers;
+        let built =
+            narthex::build(house).await.map_err(|error| Failure::failed(error.to_string()))?;
+        // There is one session, which is offered what is there when it begins.
+        built.connected(CONNECT_WAIT).await;
+        notices.extend(connections::missing(&built));
         notices.extend(built.notices().iter().cloned());
         let handle = built.handle();
         Ok(House {
@@ -90,7 +105,11 @@ impl Machine for Program {
     }
 
     fn settings(&self, globals: &Globals) -> Result<(Vec<Setting>, Vec<String>), Failure> {
-        let settings = Settings::load_what_is_right(self.want(globals))?;
+        let mut settings = Settings::load_what_is_right(self.want(globals))?;
+        // They stop the cortex door and nothing else, so that nobody told of them yet.
+        let mistakes = settings.cortex_mistakes().map(|mistake| format!("{mistake}; left out"));
+        let mistakes: Vec<String> = mistakes.collect();
+        settings.notices.extend(mistakes);
         Ok((settings::list(&settings), settings.notices))
     }
 
@@ -129,7 +148,19 @@ impl Machine for Program {
             let state = state.to_owned();
             files.push(SettingsFile { state, ..file("project", &project.path) });
         }
+        if let Ok(Some(servers)) = ServersFile::find(&places, &places.cwd) {
+            let known = settings::is_trusted(&places, &servers.path, &servers.text);
+            let state = match globals.trust_project || known.unwrap_or(false) {
+                true => "read, trusted",
+                false => {
+                    "not trusted: its MCP servers are not used; to use them: narthex config \
+                          trust"
+                }
+            };
+            files.push(SettingsFile { state: state.to_owned(), ..file("project", &servers.path) });
+        }
         files.push(file("user", &places.user));
+        files.push(file("user", &home_file(&places.home)));
         files.push(file("system", &places.system));
         Ok(files)
     }
@@ -216,4 +247,38 @@ pub(crate) fn options(settings: Settings, model: Option<String>, mode: Mode) -> 
     options.has_checkpoints = settings.bounds.is_checkpointing();
     options.rule_book = rule_book;
     options
+}
+
+/// Makes what MCP servers are made of; nothing where none is configured.
+pub(crate) fn mcp(settings: &Settings) -> Option<McpOptions> {
+    let known = &settings.mcp.servers;
+    if known.is_empty() {
+        return None;
+    }
+    let servers = known.iter().map(|known| known.server.clone()).collect();
+    let mut options = McpOptions::new(servers, &settings.places.cwd);
+    let threshold = settings.mcp.defer_threshold.value;
+    options.defer_threshold = usize::try_from(threshold).unwrap_or(usize::MAX);
+    options.allow.clone_from(&settings.network_allow);
+    Some(options)
+}
+
+/// Makes what neurons are made of. Reads the secrets that are added to their requests.
+///
+/// # Errors
+/// Names the setting or variable that is wrong, or whose secret is not there.
+pub(crate) fn neurons(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<NeuronOptions, Failure> {
+    let neurons = &settings.neurons;
+    if let Some(mistake) = neurons.mistakes.first() {
+        return Err(Failure::usage(mistake.clone()));
+    }
+    let mut options = NeuronOptions::new(neurons.driver());
+    options.isolation = neurons.isolation();
+    options.limits = neurons.limits();
+    options.egress = neurons.egress(environment)?;
+    options.neurons_max = usize::try_from(neurons.max.value).unwrap_or(usize::MAX);
+    Ok(options)
 }

@@ -1,8 +1,9 @@
-//! `narthex serve`: the doors that speak HTTP, behind one gate on one listener.
+//! `narthex serve` and `narthex cortex`: the doors that speak HTTP, on one listener.
 
 mod address;
 mod admission;
 mod announcement;
+mod cortex;
 mod doors;
 mod measures;
 mod plan;
@@ -15,9 +16,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_cli::{
-    Failure, Globals, NewToken, RunningServer, ServeArgs, ServerFacts, ServerMachine, TokenInfo,
+    CortexArgs, Failure, FurtherDoor, Globals, NewToken, RunningServer, ServeArgs, ServerFacts,
+    ServerMachine, TokenInfo,
 };
 use driver_api::{Clock, SystemClock};
+use http_kit::Tokens;
+use narthex::Narthex;
 use runtime_api::{AgentSettings, TakeUp};
 use stdx::Secret;
 use tokio::net::TcpListener;
@@ -25,12 +29,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::admission::Admission;
 use self::announcement::{Announcement, Claim};
+use self::cortex::CortexPlan;
 use self::doors::Doors;
 use self::measures::Measures;
 use self::plan::Plan;
 use self::running::{Beside, Opening, Running};
+use crate::environment::Environment;
 use crate::machine::{self, Program};
-use crate::settings::Places;
+use crate::settings::{Places, Settings};
 use crate::{logging, model_choice, policy};
 
 pub(crate) use self::announcement::{ServerRecord, kept, running};
@@ -46,7 +52,13 @@ impl ServerMachine for Program {
     type Server = Running;
 
     async fn serve(&self, globals: &Globals, args: ServeArgs) -> Result<Running, Failure> {
+        let with_cortex = args.with.contains(&FurtherDoor::Cortex);
         let plan = Box::pin(Plan::make(globals, args, self.environment())).await?;
+        let cortex = with_cortex.then(|| self.environment());
+        if let Some(environment) = cortex {
+            // Before anything is waited for.
+            CortexPlan::make(&plan.settings, globals, environment)?;
+        }
         let log = logging::to_stderr(&plan.settings)?;
         let home = plan.settings.places.home.clone();
         let listener = address::bind(plan.address, &home).await?;
@@ -54,7 +66,11 @@ impl ServerMachine for Program {
             true => None,
             false => Some(announcement::claim(&home)?),
         };
-        Box::pin(prepare(plan, listener, claim, log)).await
+        Box::pin(prepare(plan, cortex, listener, claim, log)).await
+    }
+
+    async fn cortex(&self, globals: &Globals, args: CortexArgs) -> Result<Running, Failure> {
+        Box::pin(cortex::prepare(globals, args, self.environment())).await
     }
 
     fn running_server(&self, globals: &Globals) -> Result<RunningServer, Failure> {
@@ -101,6 +117,7 @@ impl ServerMachine for Program {
 /// Builds the runtime behind a port that is open already, and says where that is.
 async fn prepare(
     mut plan: Plan,
+    cortex: Option<&Environment>,
     listener: TcpListener,
     claim: Option<Claim>,
     log: logging::Flush,
@@ -109,22 +126,19 @@ async fn prepare(
         .local_addr()
         .map_err(|error| Failure::failed(format!("ask for the port: {error}")))?;
     let remote = policy::hold(&mut plan.settings).await?;
+    // What governs may have come just now.
+    let cortex = cortex
+        .map(|environment| CortexPlan::make(&plan.settings, &plan.globals, environment))
+        .transpose()?;
     let mut facts = facts(&plan, bound)?;
-    facts.model = choose_model(&plan, &mut facts.notices).await;
+    facts.model = choose_model(&plan.settings, &mut facts.notices).await;
     let agent = AgentSettings {
         is_attended: true,
         carries_on: true,
         ..machine::agent(&plan.settings, &plan.globals)?
     };
     let measures = Measures::begin(&plan.settings.telemetry)?;
-    let mut options = machine::options(plan.settings.clone(), facts.model.clone(), facts.mode);
-    options.observers = vec![measures.observer()];
-    options.sessions_max = Some(plan.sessions_max);
-    let built =
-        narthex::build(options).await.map_err(|error| Failure::failed(error.to_string()))?;
-    facts.notices.extend(built.notices().iter().cloned());
-    // Only now: commands get the limit that held when their agent was set up.
-    allow_many_files();
+    let built = build(&plan, cortex.as_ref(), &mut facts, &measures).await?;
     let handle = built.handle();
     check_model(&handle, &plan).await?;
     let which = TakeUp {
@@ -132,19 +146,23 @@ async fn prepare(
         agent: agent.clone(),
         limit: TAKE_UP_MAX.min(plan.sessions_max),
     };
+    let tokens = tokens(&plan);
+    let is_loopback = address::is_loopback(bound.ip());
+    let own = cortex.map(|plan| plan.door(&built, Some(Arc::clone(&tokens)), is_loopback));
+    let cortex = own.transpose()?;
+    if let Some(door) = &cortex {
+        facts.cortex = Some(door.facts().await);
+    }
     let doors = Doors {
         handle: handle.clone(),
         measures: measures.clone(),
         roots: plan.roots.clone(),
         agent,
         model: facts.model.clone(),
-        is_loopback: address::is_loopback(bound.ip()),
+        is_loopback,
         origins: plan.origins.clone(),
-        tokens: Arc::new(Admission::new(
-            &plan.token.secret,
-            token_file::path_of(&plan.settings.places.home),
-            Arc::new(SystemClock::default()),
-        )),
+        tokens,
+        cortex,
     };
     let announcement = match claim.map_or(Ok(None), |claim| announce(claim, &mut facts)) {
         Ok(announcement) => announcement,
@@ -159,8 +177,12 @@ async fn prepare(
     });
     Ok(Running {
         facts,
-        handle,
-        opening: Some(Opening { doors, listener, which }),
+        house: built,
+        opening: Some(Opening {
+            routes: Box::new(|stopping| doors.routes(stopping)),
+            listener,
+            which: Some(which),
+        }),
         stopping: CancellationToken::new(),
         listener: Beside::none(),
         beside: remote.into_iter().collect(),
@@ -170,6 +192,35 @@ async fn prepare(
     })
 }
 
+/// Says who is let in.
+fn tokens(plan: &Plan) -> Arc<dyn Tokens> {
+    Arc::new(Admission::new(
+        &plan.token.secret,
+        token_file::path_of(&plan.settings.places.home),
+        Arc::new(SystemClock::default()),
+    ))
+}
+
+/// Builds the house, and notes what people should know about that.
+async fn build(
+    plan: &Plan,
+    cortex: Option<&CortexPlan>,
+    facts: &mut ServerFacts,
+    measures: &Measures,
+) -> Result<Narthex, Failure> {
+    let mut options = machine::options(plan.settings.clone(), facts.model.clone(), facts.mode);
+    options.observers = vec![measures.observer()];
+    options.sessions_max = Some(plan.sessions_max);
+    options.mcp = machine::mcp(&plan.settings);
+    options.neurons = cortex.map(|cortex| cortex.neurons.clone());
+    let built =
+        narthex::build(options).await.map_err(|error| Failure::failed(error.to_string()))?;
+    facts.notices.extend(built.notices().iter().cloned());
+    // Only now: commands get the limit that held when their agent was set up.
+    allow_many_files();
+    Ok(built)
+}
+
 /// Says of a server what is known before anything is built.
 fn facts(plan: &Plan, bound: SocketAddr) -> Result<ServerFacts, Failure> {
     Ok(ServerFacts {
@@ -177,13 +228,14 @@ fn facts(plan: &Plan, bound: SocketAddr) -> Result<ServerFacts, Failure> {
         port: bound.port(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        token: plan.token.secret.clone(),
+        token: Some(plan.token.secret.clone()),
         token_origin: plan.token.giver(),
         roots: plan.root_texts()?,
         mode: plan.settings.mode.value,
         model: None,
         file: None,
         taken_up: 0,
+        cortex: None,
         notices: beyond_this_machine(bound)
             .into_iter()
             .chain(plan.settings.notices.iter().cloned())
@@ -211,15 +263,15 @@ async fn check_model(handle: &narthex::Handle, plan: &Plan) -> Result<(), Failur
 }
 
 /// Chooses the model of sessions that name none. Where there is none, sessions have to name one.
-async fn choose_model(plan: &Plan, notices: &mut Vec<String>) -> Option<String> {
-    match model_choice::choose(&plan.settings).await {
+async fn choose_model(settings: &Settings, notices: &mut Vec<String>) -> Option<String> {
+    match model_choice::choose(settings).await {
         Ok(choice) => {
             notices.extend(choice.notice);
             Some(choice.model)
         }
         Err(failure) => {
             notices.push(format!("{}\nsessions have to name a model until then", failure.message));
-            plan.settings.model.value.clone()
+            settings.model.value.clone()
         }
     }
 }
@@ -242,7 +294,7 @@ fn announce(claim: Claim, facts: &mut ServerFacts) -> Result<Option<Announcement
     };
     announcement.write(&ServerRecord {
         url: facts.url.clone(),
-        token: facts.token.expose().clone(),
+        token: facts.token.as_ref().map(|it| it.expose().clone()).unwrap_or_default(),
         pid: facts.pid,
         version: facts.version.clone(),
         started_at: SystemClock::default().now(),

@@ -4,11 +4,15 @@
 //! (one that is not trusted only denies) · the user's file · the machine's file · built in.
 
 mod bounds;
+mod cortex;
 mod document;
 mod edit;
+mod governing;
 mod hook_sets;
 mod keys;
+mod mcp;
 mod mistake;
+mod neurons;
 mod offer;
 mod origin;
 mod permissions;
@@ -23,8 +27,8 @@ use std::path::PathBuf;
 
 use door_cli::{Failure, Globals, UntrustedProject};
 use governance::Managed;
-use narthex::governed::{self, KeptRules, Remote};
-use narthex::{HookOrigin, Layer, LayerName, Policy, Provider};
+use narthex::governed::{KeptRules, Remote};
+use narthex::{HookOrigin, LayerName, Policy, Provider};
 use outbound::AllowedTarget;
 use protocol::Mode;
 
@@ -32,12 +36,17 @@ use crate::environment::Environment;
 use crate::policy::failure;
 
 pub(crate) use bounds::{Bounds, agent};
+pub(crate) use cortex::{ADDRESS, AgentTable, CortexSettings, CortexTable, TOKEN};
 pub(crate) use document::{Document, Level, LogFormat};
 pub(crate) use edit::set;
 pub(crate) use hook_sets::HookSets;
+pub(crate) use mcp::{
+    KnownMcpServer, McpSettings, McpTable, ServersFile, home_file, shown as shown_server,
+};
+pub(crate) use neurons::{DriverName, NeuronSettings, NeuronsTable};
 pub use origin::{Origin, Sourced};
 pub(crate) use places::Places;
-pub(crate) use project::{Project, trust, trust_offered, write_private};
+pub(crate) use project::{Project, is_trusted, trust, trust_offered, write_private};
 pub(crate) use providers::{BUILT_IN, BuiltIn, keep_key, kept_keys, shown_url};
 pub(crate) use server::{ServerSettings, ServerTable};
 pub(crate) use show::list;
@@ -102,6 +111,12 @@ pub struct Settings {
     pub(crate) log_format: Sourced<LogFormat>,
     /// Where and for whom to serve.
     pub(crate) server: ServerSettings,
+    /// The cortex door.
+    pub(crate) cortex: CortexSettings,
+    /// Neurons.
+    pub(crate) neurons: NeuronSettings,
+    /// MCP servers.
+    pub(crate) mcp: McpSettings,
     /// Where a server sends its traces.
     pub(crate) telemetry: TelemetrySettings,
     /// How to start the workspace agent.
@@ -205,6 +220,7 @@ impl Settings {
         for (document, origin) in from_files {
             settings.take_document(document, origin);
             reading.take(settings.take_server(document, origin))?;
+            reading.take(settings.neurons.take_document(document, origin))?;
             reading.take(settings.take_hooks(document, origin))?;
             reading.take(settings.take_network(document, origin))?;
         }
@@ -220,6 +236,7 @@ impl Settings {
         settings.take_flags(want.globals);
         let trust_flag = want.globals.trust_project;
         reading.take(settings.take_project_hooks(project.as_ref(), trust_flag))?;
+        reading.take(settings.take_mcp_servers(want, from_files))?;
         settings.policy = reading.take(permissions::policy(from_files, project.as_ref()))?;
         let kept = KeptRules::new(&settings.places.home);
         for layer in reading.take(kept.layers(&settings.places.cwd).map_err(failure))? {
@@ -274,6 +291,9 @@ impl Settings {
             log_filter: Sourced::built_in(None),
             log_format: Sourced::built_in(LogFormat::default()),
             server: ServerSettings::default(),
+            cortex: CortexSettings::default(),
+            neurons: NeuronSettings::default(),
+            mcp: McpSettings::default(),
             telemetry: TelemetrySettings::default(),
             agent_command: Sourced::built_in(places::agent_command(environment)),
             store: Sourced::built_in(None),
@@ -304,6 +324,8 @@ impl Settings {
         self.log_format.take(document.log.format, origin);
         self.agent_command.take(document.agent_command.clone(), origin);
         self.bounds.take_document(document, origin);
+        self.cortex.take_document(document, origin);
+        self.mcp.take_document(document, origin);
         self.telemetry.take_document(document, origin);
     }
 
@@ -324,6 +346,22 @@ impl Settings {
             self.network_files.push((origin.clone(), document.network.allow.clone()));
         }
         Ok(())
+    }
+
+    /// Takes the MCP servers, those of the strongest file first.
+    fn take_mcp_servers(
+        &mut self,
+        want: Want<'_>,
+        [(system, system_file), (user, user_file)]: [(&Document, &Origin); 2],
+    ) -> Result<(), Failure> {
+        let Want { globals, environment } = want;
+        if globals.no_mcp {
+            return Ok(());
+        }
+        self.notices.extend(self.mcp.take_tables(user, user_file, environment));
+        self.take_home_servers(environment)?;
+        self.notices.extend(self.mcp.take_tables(system, system_file, environment));
+        self.take_project_servers(environment, globals.trust_project)
     }
 
     fn take_hooks(&mut self, document: &Document, origin: &Origin) -> Result<(), Failure> {
@@ -373,6 +411,10 @@ impl Settings {
             ("agent_command", document.agent_command.is_some()),
             ("log", document.log != document::Log::default()),
             ("server", document.server != ServerTable::default()),
+            ("cortex", document.cortex != CortexTable::default()),
+            ("agent", document.agent != AgentTable::default()),
+            ("neurons", document.neurons != NeuronsTable::default()),
+            ("mcp", document.mcp != McpTable::default()),
             ("telemetry", document.telemetry != TelemetryTable::default()),
             ("retry", document.retry.budget_ms.is_some()),
             ("network", !document.network.allow.is_empty()),
@@ -388,6 +430,9 @@ impl Settings {
         let origin = |name: &str| Origin::Variable(name.to_owned());
         let wrong = |name: &str, problem: String| Failure::usage(format!("{name}: {problem}"));
         self.telemetry.take_environment(environment);
+        self.cortex.take_environment(environment);
+        self.neurons.take_environment(environment);
+        self.mcp.take_environment(environment);
         if let Some(model) = environment.variable("NARTHEX_MODEL") {
             self.model.take_some(Some(&model.to_owned()), &origin("NARTHEX_MODEL"));
         }
@@ -421,63 +466,4 @@ impl Settings {
         let level = globals.log_level.map(Level::from);
         self.log_level.take_some(level.as_ref(), &flag("--log-level"));
     }
-
-    /// Leaves out what the project of the working folder allows: for a program that works in more
-    /// folders than that one. What it forbids holds.
-    pub(crate) fn leave_projects_grants_out(&mut self) {
-        let grants = |layer: &Layer| layer.name == LayerName::Project && !layer.allow.is_empty();
-        if !self.policy.layers().any(grants) {
-            return;
-        }
-        self.policy = ungranted(&self.policy, grants);
-        if let Some(remote) = &mut self.remote {
-            remote.rebase(|base| ungranted(base, grants));
-        }
-        self.notices.push(format!(
-            "there are several folders, so that what the project in {} allows is left out",
-            self.places.cwd.display()
-        ));
-    }
-
-    /// Applies managed settings, and the remote policy that is kept where they name one.
-    fn take_managed(&mut self, path: &std::path::Path) -> Result<(), Failure> {
-        let managed = governed::managed(path).map_err(failure)?;
-        self.govern(managed.layer.clone(), &Origin::File(LayerName::Managed, path.to_owned()));
-        let hooks = governed::managed_hooks(&managed, path).map_err(failure)?;
-        self.hook_sets.hooks.extend(hooks);
-        if let Some(terms) = &managed.remote {
-            let remote =
-                Remote::kept(terms, &self.places.home, &self.policy).allow(&self.network_allow);
-            self.notices.extend(remote.notice());
-            if let Some(accepted) = remote.in_force() {
-                let origin = Origin::File(LayerName::Remote, remote.file().to_owned());
-                self.govern(accepted.layer.clone(), &origin);
-            }
-            self.remote = Some(remote);
-        }
-        self.managed = Some(managed);
-        Ok(())
-    }
-
-    /// Adds a governing layer. A mode that nobody asked for out loud gives way to a locked one;
-    /// one that a flag or variable asked for is refused by the runtime, so that nobody works in
-    /// another mode than they think. A layer that came from outside never makes the mode wider:
-    /// then the person has to choose.
-    pub(crate) fn govern(&mut self, layer: Layer, origin: &Origin) {
-        let is_spoken = matches!(self.mode.origin, Origin::Flag(_) | Origin::Variable(_));
-        if !is_spoken {
-            self.mode.take(governed::mode_under(&layer, self.mode.value), origin);
-        }
-        self.policy = self.policy.tighten(layer);
-    }
-}
-
-/// Returns a policy without what some of its layers allow.
-fn ungranted(policy: &Policy, grants: impl Fn(&Layer) -> bool) -> Policy {
-    policy.layers().fold(Policy::default(), |policy, layer| {
-        policy.tighten(match grants(layer) {
-            true => Layer { allow: Vec::new(), ..layer.clone() },
-            false => layer.clone(),
-        })
-    })
 }

@@ -25,8 +25,8 @@ const WORKERS_MAX: usize = 4;
 /// Runs the program on its arguments, the first of which is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if args.get(1).is_some_and(|first| first == AGENT_COMMAND) && args.len() == 2 {
-        return agent::run();
+    if args.get(1).is_some_and(|first| first == AGENT_COMMAND) && args.len() <= 3 {
+        return agent::run_as(args.get(2).map(OsString::as_os_str));
     }
     report_panics();
     let cli = match door_cli::parse(args) {
@@ -59,7 +59,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// starts faster with one.
 fn runtime_for(cli: &Cli) -> std::io::Result<Runtime> {
     let mut runtime = match &cli.command {
-        Some(Command::Serve(_)) => {
+        Some(Command::Serve(_) | Command::Cortex(_)) => {
             let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, NonZero::get);
             let mut runtime = Builder::new_multi_thread();
             runtime.worker_threads(cores.clamp(WORKERS_MIN, WORKERS_MAX));

@@ -237,7 +237,7 @@ async fn by_letter<M>(
 /// Says what an answer does.
 fn told(answer: &Answer) -> String {
     match answer {
-        Answer::AllowOnce => "allowed once".to_owned(),
+        Answer::AllowOnce | Answer::AllowSaying { .. } => "allowed once".to_owned(),
         Answer::AllowAlways { rule, persist } => {
             let scope = match persist {
                 Persist::Session => "in this session",

@@ -3,6 +3,8 @@
 mod approvals;
 mod back;
 mod config;
+mod connections;
+mod cortex;
 mod policy;
 mod run;
 mod serve;
@@ -22,6 +24,8 @@ use terminal::Exit;
 pub use approvals::{ApprovalsAction, ApprovalsArgs, Decide, PersistLevel, Verdict};
 pub use back::{BackOptions, RewindArgs, UndoArgs};
 pub use config::{ConfigAction, ConfigArgs};
+pub use connections::{ConnectionsAction, ConnectionsArgs};
+pub use cortex::{CortexArgs, FurtherDoor, SandboxDriver};
 pub use policy::{PolicyAction, PolicyArgs};
 pub use run::{InputFormat, OutputFormat, RunArgs, RunOptions};
 pub use serve::ServeArgs;
@@ -120,15 +124,14 @@ pub struct Globals {
     /// The folder with everything that is kept
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// Uses this folder's .narthex/config.toml without asking for trust
+    /// Uses this folder's .narthex/config.toml and .mcp.json without asking for trust
     #[arg(long, global = true)]
     pub trust_project: bool,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
-    /// Starts no MCP servers. There are none yet, so that nothing changes: launchers that pass it
-    /// today are understood, and it will keep them from starting
-    #[arg(long, global = true, hide = true)]
+    /// Starts and reaches no MCP servers
+    #[arg(long, global = true)]
     pub no_mcp: bool,
 }
 
@@ -179,6 +182,8 @@ pub enum Command {
     Demo,
     /// Serves programs over HTTP: sessions, streams of events, answers to requests
     Serve(ServeArgs),
+    /// Serves neurons, sandboxes in which agents work, and runs in them over HTTP
+    Cortex(CortexArgs),
     /// Shows the token of the running server; makes and takes away tokens for programs
     Token(TokenArgs),
     /// Goes on with a stored conversation, line by line
@@ -210,6 +215,8 @@ pub enum Command {
     Config(ConfigArgs),
     /// Explains what may run and why; makes, signs and checks policies
     Policy(PolicyArgs),
+    /// Lists MCP servers, tries them, and lets this program in at them
+    Connections(ConnectionsArgs),
     /// Keeps the key of a model provider in a file that only you can read
     #[command(after_help = "Examples:
   narthex login anthropic                 asks for the key without showing it

@@ -26,7 +26,7 @@ pub(crate) async fn undo<M: Machine>(
     globals: &Globals,
     args: UndoArgs,
 ) -> Result<Exit, Failure> {
-    let house = house(room, globals, Need::StoredSessions).await?;
+    let house = house(room, globals, Need::StoredFiles).await?;
     let id = which(room, &house, args.session.as_deref()).await?;
     open(room, &house, &id).await?;
     let points = room.desk.stops.guard(house.handle.points(&id)).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn rewind<M: Machine>(
     globals: &Globals,
     args: RewindArgs,
 ) -> Result<Exit, Failure> {
-    let need = if args.list { Need::Archive } else { Need::StoredSessions };
+    let need = if args.list { Need::Archive } else { Need::StoredFiles };
     let house = house(room, globals, need).await?;
     let id = which(room, &house, args.session.as_deref()).await?;
     let points = room.desk.stops.guard(house.handle.points(&id)).await?;

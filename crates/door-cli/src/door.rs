@@ -9,8 +9,8 @@ use terminal::{Console, Desk, Exit, Failure, Forget, Input, Stops, StreamFacts, 
 use crate::args::{Cli, Command};
 use crate::machine::Machine;
 use crate::{
-    approvals, back, chat, config, demo, doctor, login, manual, policy, prompt, serve, sessions,
-    token, usage,
+    approvals, back, chat, config, connections, demo, doctor, login, manual, policy, prompt, serve,
+    sessions, token, usage,
 };
 
 /// How long the runtime may take to close everything before the program ends without it.
@@ -93,6 +93,7 @@ async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, 
         Some(Command::Run(args)) => prompt::run(room, &globals, args.prompt, args.options).await,
         // A server's start is large, and no other command should carry it.
         Some(Command::Serve(args)) => Box::pin(serve::run(room, &globals, args)).await,
+        Some(Command::Cortex(args)) => Box::pin(serve::cortex(room, &globals, args)).await,
         Some(Command::Token(args)) => token::run(room, &globals, &args),
         Some(Command::Resume { id }) => chat::resume(room, &globals, id).await,
         Some(Command::Demo) => demo::run(room, &globals).await,
@@ -104,6 +105,7 @@ async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, 
         Some(Command::Doctor { json }) => doctor::run(room, &globals, json).await,
         Some(Command::Config(args)) => config::run(room, &globals, args.action),
         Some(Command::Policy(args)) => policy::run(room, &globals, args.action).await,
+        Some(Command::Connections(args)) => Box::pin(connections::run(room, &globals, args)).await,
         Some(Command::Login { provider }) => login::run(room, &globals, &provider).await,
         Some(Command::Completions { shell }) => manual::completions(room, shell),
         Some(Command::Man { out }) => manual::pages(room, out.as_deref()),

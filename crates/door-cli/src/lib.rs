@@ -12,6 +12,7 @@ mod args;
 mod back;
 mod chat;
 mod config;
+mod connections;
 mod demo;
 mod doctor;
 mod door;
@@ -29,17 +30,18 @@ mod usage;
 
 pub use args::{
     ApprovalsAction, ApprovalsArgs, BackOptions, Cli, Color, Command, ConfigAction, ConfigArgs,
-    Decide, ExportFormat, Globals, InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel,
-    PolicyAction, PolicyArgs, RewindArgs, RunArgs, RunOptions, SchemaName, ServeArgs,
-    SessionsAction, SessionsArgs, TokenAction, TokenArgs, UndoArgs, UsageArgs, UsageBy, Verdict,
-    parse,
+    ConnectionsAction, ConnectionsArgs, CortexArgs, Decide, ExportFormat, FurtherDoor, Globals,
+    InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel, PolicyAction, PolicyArgs,
+    RewindArgs, RunArgs, RunOptions, SandboxDriver, SchemaName, ServeArgs, SessionsAction,
+    SessionsArgs, TokenAction, TokenArgs, UndoArgs, UsageArgs, UsageBy, Verdict, parse,
 };
 pub use door::{Streams, run};
 pub use machine::{
-    Check, CheckStatus, DemoProject, ExplainedCall, ExplainedPart, ExplainedRule, House, Machine,
-    Need, NewKey, NewToken, PolicyInForce, PolicyLayer, PolicyMachine, PolicyWord, RunningServer,
-    Server, ServerFacts, ServerMachine, Setting, SettingsFile, SignedBundle, TokenInfo,
-    TokenOrigin, UntrustedFile, UntrustedProject, VerifiedBundle,
+    Check, CheckStatus, ConnectionInfo, ConnectionMachine, CortexFacts, DemoProject, ExplainedCall,
+    ExplainedPart, ExplainedRule, House, Machine, Need, NewKey, NewToken, PolicyInForce,
+    PolicyLayer, PolicyMachine, PolicyWord, RunningServer, Server, ServerFacts, ServerMachine,
+    Setting, SettingsFile, SignedBundle, TokenInfo, TokenOrigin, UntrustedFile, UntrustedProject,
+    VerifiedBundle,
 };
 pub use terminal::tty::{forget_typed, terminal_width};
 pub use terminal::{Exit, Failure, Forget, STOPS_WAITING, Stop, Stops, StreamFacts};

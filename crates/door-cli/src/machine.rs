@@ -2,6 +2,7 @@
 //!
 //! A door knows neither settings files nor drivers; `app` implements this trait for it.
 
+mod connections;
 mod policy;
 mod server;
 
@@ -16,12 +17,14 @@ use terminal::Failure;
 
 use crate::args::{Globals, SchemaName};
 
+pub use connections::{ConnectionInfo, ConnectionMachine};
 pub use policy::{
     ExplainedCall, ExplainedPart, ExplainedRule, NewKey, PolicyInForce, PolicyLayer, PolicyMachine,
     PolicyWord, SignedBundle, VerifiedBundle,
 };
 pub use server::{
-    NewToken, RunningServer, Server, ServerFacts, ServerMachine, TokenInfo, TokenOrigin,
+    CortexFacts, NewToken, RunningServer, Server, ServerFacts, ServerMachine, TokenInfo,
+    TokenOrigin,
 };
 
 /// What a command needs of the runtime.
@@ -31,6 +34,8 @@ pub enum Need {
     NewSession,
     /// The sessions that are stored; a model is theirs.
     StoredSessions,
+    /// The stored sessions whose files are brought back; nothing runs in them.
+    StoredFiles,
     /// Stored sessions that are looked at or copied, never run: a settings file that is wrong is
     /// told and left out.
     Archive,
@@ -146,7 +151,7 @@ pub struct DemoProject {
 }
 
 /// The program around the door.
-pub trait Machine: PolicyMachine + ServerMachine {
+pub trait Machine: ConnectionMachine + PolicyMachine + ServerMachine {
     /// Reads the settings and builds the runtime.
     fn open(&self, globals: &Globals, need: Need) -> impl Future<Output = Result<House, Failure>>;
 

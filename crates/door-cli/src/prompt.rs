@@ -95,7 +95,7 @@ fn images(options: &RunOptions) -> Result<Vec<PromptPart>, Failure> {
 fn assemble(text: String, images: Vec<PromptPart>) -> Prompt {
     let mut parts = vec![PromptPart::Text(text)];
     parts.extend(images);
-    Prompt { parts }
+    Prompt { parts, ..Prompt::default() }
 }
 
 /// Finds the prompt: the argument, standard input, or the argument with piped input as context.

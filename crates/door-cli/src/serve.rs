@@ -1,14 +1,15 @@
-//! `narthex serve`: says where the server is, and stops it when it should.
+//! `narthex serve` and `narthex cortex`: say where the server is, and stop it when it should.
 
 use std::fmt::Write;
+use std::future::Future;
 
 use serde_json::json;
 use terminal::{Exit, Failure, Paint, escape};
 use tokio::sync::oneshot;
 
-use crate::args::{Globals, ServeArgs};
+use crate::args::{CortexArgs, Globals, ServeArgs};
 use crate::door::{Room, print, print_json};
-use crate::machine::{Machine, Server, ServerFacts, TokenOrigin};
+use crate::machine::{CortexFacts, Machine, Server, ServerFacts, TokenOrigin};
 use crate::session::say_all;
 
 /// How much of a path or an address is shown: the system lets none be longer.
@@ -20,8 +21,35 @@ pub(crate) async fn run<M: Machine>(
     globals: &Globals,
     args: ServeArgs,
 ) -> Result<Exit, Failure> {
-    let is_json = args.json_ready;
-    let mut input_end = match args.exit_on_stdin_close {
+    let how = How { is_json: args.json_ready, ends_with_input: args.exit_on_stdin_close };
+    let machine = room.machine;
+    serve_prepared(room, how, machine.serve(globals, args)).await
+}
+
+/// Serves the cortex door until somebody stops it.
+pub(crate) async fn cortex<M: Machine>(
+    room: &mut Room<'_, M>,
+    globals: &Globals,
+    args: CortexArgs,
+) -> Result<Exit, Failure> {
+    let how = How { is_json: args.json_ready, ends_with_input: args.exit_on_stdin_close };
+    let machine = room.machine;
+    serve_prepared(room, how, machine.cortex(globals, args)).await
+}
+
+/// How a server speaks with whoever started it.
+#[derive(Clone, Copy)]
+struct How {
+    is_json: bool,
+    ends_with_input: bool,
+}
+
+async fn serve_prepared<M: Machine>(
+    room: &mut Room<'_, M>,
+    How { is_json, ends_with_input }: How,
+    preparing: impl Future<Output = Result<M::Server, Failure>>,
+) -> Result<Exit, Failure> {
+    let mut input_end = match ends_with_input {
         true => Some(room.desk.input.ended().map_err(|error| {
             Failure::failed(format!("watch standard input for its end: {error}"))
         })?),
@@ -32,7 +60,7 @@ pub(crate) async fn run<M: Machine>(
         biased;
         _ = room.desk.stops.next() => return Ok(Exit::Done),
         () = end_of(&mut input_end) => return Ok(Exit::Done),
-        prepared = room.machine.serve(globals, args) => prepared,
+        prepared = preparing => prepared,
     };
     let mut server = prepared?;
     let is_begun = tokio::select! {
@@ -114,11 +142,14 @@ fn ready(facts: &ServerFacts) -> String {
         "pid": facts.pid,
         "version": facts.version,
     });
-    // A token that somebody gave is not told again.
-    if facts.token_origin.is_none()
-        && let Some(fields) = record.as_object_mut()
-    {
-        fields.insert("token".to_owned(), json!(facts.token.expose()));
+    if let Some(fields) = record.as_object_mut() {
+        // A token that somebody gave is not told again.
+        if let (None, Some(token)) = (&facts.token_origin, &facts.token) {
+            fields.insert("token".to_owned(), json!(token.expose()));
+        }
+        if let Some(cortex) = &facts.cortex {
+            fields.insert("cortex".to_owned(), json!(format!("{}{}", facts.url, cortex.base)));
+        }
     }
     record.to_string()
 }
@@ -131,16 +162,20 @@ fn card(facts: &ServerFacts, paint: Paint) -> String {
         // Writing to a text cannot fail.
         let _ = writeln!(text, "  {}  {value}", paint.dim(&format!("{name:<5}")));
     };
-    match &facts.token_origin {
-        None => row("token", facts.token.expose()),
-        Some(TokenOrigin::Flag) => row("token", "the one of --token"),
-        Some(TokenOrigin::Variable(name)) => row("token", &format!("the one of ${name}")),
+    match (&facts.token_origin, &facts.token) {
+        (None, Some(token)) => row("token", token.expose()),
+        (None, None) => row("token", "none: every program of this machine is let in"),
+        (Some(TokenOrigin::Flag), _) => row("token", "the one of --token"),
+        (Some(TokenOrigin::Variable(name)), _) => row("token", &format!("the one of ${name}")),
     }
     for (place, root) in facts.roots.iter().enumerate() {
         row(if place == 0 { "roots" } else { "" }, &line(root));
     }
     let model = facts.model.as_deref().map_or_else(|| "none set".to_owned(), line);
     row("mode", &format!("{} · model {model}", facts.mode));
+    if let Some(CortexFacts { driver, isolation, preset, .. }) = &facts.cortex {
+        row("apart", &format!("{isolation} isolation by driver {driver} · tools {preset}"));
+    }
     if let Some(file) = &facts.file {
         row("file", &line(&file.display().to_string()));
     }
@@ -148,14 +183,24 @@ fn card(facts: &ServerFacts, paint: Paint) -> String {
         let sessions = stdx::plural(facts.taken_up, "session");
         row("took", &format!("up {sessions} with a cut turn, or waiting for an answer"));
     }
-    row("docs", &format!("{url}/docs"));
     let token = match (&facts.file, &facts.token_origin) {
         (Some(_), _) => "$(narthex token)".to_owned(),
-        (None, None) => facts.token.expose().clone(),
+        (None, None) => facts.token.as_ref().map(|it| it.expose().clone()).unwrap_or_default(),
         (None, Some(TokenOrigin::Variable(name))) => format!("${name}"),
         (None, Some(TokenOrigin::Flag)) => "YOUR_TOKEN".to_owned(),
     };
-    row("call", &format!("curl -H \"Authorization: Bearer {token}\" {url}/v1/sessions"));
+    let bearer = match token.as_str() {
+        "" => String::new(),
+        token => format!("-H \"Authorization: Bearer {token}\" "),
+    };
+    // The other door is served with folders, and this one without.
+    if !facts.roots.is_empty() {
+        row("docs", &format!("{url}/docs"));
+        row("call", &format!("curl {bearer}{url}/v1/sessions"));
+    }
+    if let Some(cortex) = &facts.cortex {
+        row("call", &format!("curl {bearer}{url}{}/health", cortex.base));
+    }
     row("stop", "Ctrl-C");
     text
 }

@@ -77,7 +77,7 @@ pub(crate) async fn house<M: Machine>(
     need: Need,
 ) -> Result<House, Failure> {
     let mut house = build(room, globals, need).await?;
-    let may_ask = matches!(need, Need::NewSession | Need::StoredSessions);
+    let may_ask = matches!(need, Need::NewSession | Need::StoredSessions | Need::StoredFiles);
     if let Some(project) = house.untrusted.take().filter(|_| may_ask)
         && trust::is_granted(room, &project).await?
     {
@@ -126,6 +126,9 @@ pub(crate) async fn create<M>(
         allow: Vec::new(),
         deny: Vec::new(),
         append_system_prompt: None,
+        neuron: None,
+        tools: None,
+        asks_for: Vec::new(),
         agent,
     };
     let stops = &mut room.desk.stops;

@@ -1,6 +1,6 @@
 //! Model servers that are known by name.
 
-use model::Provider;
+use model::{Provider, StructuredOutput};
 use protocol::Wire;
 
 /// A model server that is known by name.
@@ -86,6 +86,7 @@ impl KnownServer {
             base_url: self.base_url.to_owned(),
             key: None,
             headers: Vec::new(),
+            structured_output: StructuredOutput::Auto,
         }
     }
 

@@ -4,7 +4,8 @@
 //! [`Server`] serves a runtime of this process; [`build`] is the assembly below, for other doors.
 //! **Knows** every crate of the lower floors.
 //! **Never** reads settings files but those that govern the machine ([`governed`]), nor more of
-//! the environment than their names, `PATH`, and what [`AgentBuilder::from_env`] asks for.
+//! the environment than their names, `PATH` for programs, and what [`AgentBuilder::from_env`]
+//! asks for.
 //!
 //! # A prompt
 //!
@@ -34,10 +35,14 @@ mod error;
 mod folders;
 pub mod governed;
 mod known;
+mod neurons;
 mod options;
+mod programs;
 mod run_result;
 #[cfg(feature = "server")]
 mod server;
+mod servers;
+mod way_out;
 mod workspaces;
 
 pub use agent::{Agent, AgentBuilder, EventStream, agent_main};
@@ -45,11 +50,12 @@ pub use assemble::{Error as BuildError, Narthex, build};
 pub use callbacks::{Callbacks, Decision, PlanDecision, Reply};
 #[cfg(feature = "client")]
 pub use client::Client;
+pub use connect::{Pool, ServerState, ServerStatus};
 pub use error::Error;
 pub use hooks::{CommandChecks, CommandHooks, HookLayer, HookSet, Origin as HookOrigin};
 pub use known::{KNOWN_SERVERS, KnownServer};
-pub use model::{Found, LocalKind, LocalServer, Provider, probe_local};
-pub use options::Options;
+pub use model::{Found, LocalKind, LocalServer, Provider, StructuredOutput, probe_local};
+pub use options::{McpOptions, NeuronOptions, Options};
 pub use policy::{Layer, LayerName, Policy, Rule};
 pub use protocol::{self, Wire};
 pub use run_result::RunResult;
@@ -57,4 +63,5 @@ pub use runtime::Policies;
 pub use runtime_api::{self, Handle};
 #[cfg(feature = "server")]
 pub use server::{Server, ServerOptions};
+pub use servers::connections;
 pub use stdx::Secret;

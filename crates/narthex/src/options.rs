@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use driver_api::{Observer, RuleBook};
+use connect::Server;
+use driver_api::{Egress, IsolationLevel, NeuronDriver, NeuronLimits, Observer, RuleBook};
 use hooks::{CommandChecks, HookLayer};
 use model::Provider;
+use outbound::AllowedTarget;
 use policy::Policy;
 use protocol::Mode;
 
@@ -47,6 +49,69 @@ pub struct Options {
     pub observers: Vec<Arc<dyn Observer>>,
     /// How many sessions may be open at once; unlimited where absent.
     pub sessions_max: Option<usize>,
+    /// How neurons are kept; without, there are none and no session acts in one.
+    pub neurons: Option<NeuronOptions>,
+    /// The MCP servers whose tools sessions are offered; without, none is started or reached.
+    pub mcp: Option<McpOptions>,
+}
+
+/// How neurons are kept, and what a new one is where whoever asks for it says nothing else.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NeuronOptions {
+    /// What keeps them apart.
+    pub driver: NeuronDriver,
+    /// The least isolation that will do.
+    pub isolation: IsolationLevel,
+    /// What one may use.
+    pub limits: NeuronLimits,
+    /// What one may reach.
+    pub egress: Egress,
+    /// How many may run at once, over all processes with this home.
+    pub neurons_max: usize,
+}
+
+impl NeuronOptions {
+    /// Describes neurons that this driver keeps apart as far as it can, that reach nothing.
+    pub fn new(driver: NeuronDriver) -> Self {
+        let isolation = match driver {
+            NeuronDriver::Host => IsolationLevel::None,
+            NeuronDriver::Namespace => IsolationLevel::Partial,
+        };
+        Self {
+            driver,
+            isolation,
+            limits: NeuronLimits::default(),
+            egress: Egress::default(),
+            neurons_max: NEURONS_MAX,
+        }
+    }
+}
+
+/// Neurons of one home where nothing else is said: each is a process and some folders.
+const NEURONS_MAX: usize = 256;
+
+/// MCP servers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct McpOptions {
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// Up to how many of their tools are offered as they are; above it there is one that finds
+    /// them.
+    pub defer_threshold: usize,
+    /// The folder of programs that name none.
+    pub folder: PathBuf,
+    /// Private places that may be reached beside those that the settings of a server name.
+    pub allow: Vec<AllowedTarget>,
+}
+
+impl McpOptions {
+    /// Describes servers whose programs run in a folder.
+    pub fn new(servers: Vec<Server>, folder: impl Into<PathBuf>) -> Self {
+        let defer_threshold = connect::PoolOptions::DEFER_THRESHOLD;
+        Self { servers, defer_threshold, folder: folder.into(), allow: Vec::new() }
+    }
 }
 
 impl Options {
@@ -70,6 +135,8 @@ impl Options {
             rule_book: None,
             observers: Vec::new(),
             sessions_max: None,
+            neurons: None,
+            mcp: None,
         }
     }
 }

@@ -1,18 +1,17 @@
 //! The doors of a server, behind one gate.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
 use door_v1::Options;
-use http_kit::{GateOptions, ServerOptions, Tokens, gated, problem_details};
+use http_kit::{GateOptions, Tokens, gated, problem_details};
 use narthex::Handle;
 use runtime_api::AgentSettings;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::cortex::CortexDoor;
 use super::measures::Measures;
-use super::running::Beside;
 
 /// What the doors are given.
 #[derive(Debug)]
@@ -28,15 +27,13 @@ pub(super) struct Doors {
     /// Web origins beside those of this machine.
     pub(super) origins: Vec<String>,
     pub(super) tokens: Arc<dyn Tokens>,
+    /// The cortex door, where it is opened as well.
+    pub(super) cortex: Option<CortexDoor>,
 }
 
 impl Doors {
-    /// Lets requests in until `stopping`.
-    pub(super) fn open(
-        self,
-        listener: TcpListener,
-        stopping: CancellationToken,
-    ) -> Beside<io::Result<()>> {
+    /// Makes the routes of all doors.
+    pub(super) fn routes(self, stopping: CancellationToken) -> Router {
         let own = self.measures.routes(self.handle.clone());
         let v1 = door_v1::router(Options {
             handle: self.handle,
@@ -48,6 +45,7 @@ impl Doors {
             version: env!("CARGO_PKG_VERSION"),
             stopping: stopping.clone(),
         });
+        let measures = self.measures.clone();
         let gate = GateOptions {
             tokens: self.tokens,
             is_loopback: self.is_loopback,
@@ -61,6 +59,9 @@ impl Doors {
         let v1 = self.measures.counted(gated(v1, gate));
         // Set after the gate of the first: what falls through passes that of the door alone.
         let routes = own.fallback_service(v1);
-        Beside::start(http_kit::serve(listener, routes, ServerOptions::default(), stopping))
+        match self.cortex {
+            Some(cortex) => cortex.before(routes, &measures, stopping),
+            None => routes,
+        }
     }
 }

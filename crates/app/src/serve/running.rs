@@ -5,8 +5,10 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use axum::Router;
 use door_cli::{Failure, Server, ServerFacts};
-use narthex::Handle;
+use http_kit::ServerOptions;
+use narthex::{Handle, Narthex};
 use runtime_api::TakeUp;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -14,7 +16,6 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::announcement::Announcement;
-use super::doors::Doors;
 use super::measures::Measures;
 use crate::logging;
 
@@ -58,18 +59,21 @@ impl<T> Drop for Beside<T> {
     }
 }
 
+/// Makes the routes, which know when the server stops.
+pub(super) type Routes = Box<dyn FnOnce(CancellationToken) -> Router + Send>;
+
 /// What a server begins with.
 pub(super) struct Opening {
-    pub(super) doors: Doors,
+    pub(super) routes: Routes,
     pub(super) listener: TcpListener,
-    /// Which sessions are taken up.
-    pub(super) which: TakeUp,
+    /// Which sessions are taken up, if any.
+    pub(super) which: Option<TakeUp>,
 }
 
 /// A server that runs, or is about to.
 pub(crate) struct Running {
     pub(super) facts: ServerFacts,
-    pub(super) handle: Handle,
+    pub(super) house: Narthex,
     /// Absent once it has begun.
     pub(super) opening: Option<Opening>,
     /// Ends the listener, and tells the doors.
@@ -90,12 +94,17 @@ impl Server for Running {
     }
 
     async fn begin(&mut self) {
-        let Some(Opening { doors, listener, which }) = self.opening.take() else { return };
-        let (taken, taking) = take_up(self.handle.clone(), which);
-        self.beside.push(taking);
-        let taken = tokio::time::timeout(TAKE_UP_WAIT, taken).await;
-        self.facts.taken_up = taken.ok().and_then(Result::ok).unwrap_or(0);
-        self.listener = doors.open(listener, self.stopping.clone());
+        let Some(Opening { routes, listener, which }) = self.opening.take() else { return };
+        if let Some(which) = which {
+            let (taken, taking) = take_up(self.house.handle(), which);
+            self.beside.push(taking);
+            let taken = tokio::time::timeout(TAKE_UP_WAIT, taken).await;
+            self.facts.taken_up = taken.ok().and_then(Result::ok).unwrap_or(0);
+        }
+        let routes = routes(self.stopping.clone());
+        let stopping = self.stopping.clone();
+        let serving = http_kit::serve(listener, routes, ServerOptions::default(), stopping);
+        self.listener = Beside::start(serving);
         self.tell();
     }
 
@@ -114,10 +123,12 @@ impl Server for Running {
         self.beside.clear();
         let waits_for = Cell::new("sessions, which did not end");
         let end = async {
-            self.handle.shutdown().await;
+            self.house.handle().shutdown().await;
             waits_for.set("connections, which did not close");
             // How it ended is of no interest any more.
             drop(self.listener.end().await);
+            waits_for.set("MCP servers, which did not end");
+            self.house.close().await;
             waits_for.set("a collector of traces, which did not take the last");
             self.measures.finish().await;
         };

@@ -6,15 +6,16 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 
 use door_cli::Failure;
-use narthex::HookSet;
 pub(super) use narthex::governed::read_text;
+use narthex::{HookSet, StructuredOutput};
 use protocol::{Mode, Wire};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use stdx::Secret;
 use tracing_subscriber::filter::Targets;
 
-use super::{ServerTable, TelemetryTable, keys, mistake};
+use super::{AgentTable, CortexTable, McpTable, NeuronsTable, ServerTable, TelemetryTable};
+use super::{keys, mistake};
 
 /// A settings file. Keys are written in snake case; camel case is understood too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -44,6 +45,14 @@ pub(crate) struct Document {
     pub(crate) log: Log,
     /// `narthex serve`. Not in a project's file.
     pub(crate) server: ServerTable,
+    /// The cortex door. Not in a project's file.
+    pub(crate) cortex: CortexTable,
+    /// What agents of the cortex door are held to. Not in a project's file.
+    pub(crate) agent: AgentTable,
+    /// Neurons: sandboxes with a life of their own. Not in a project's file.
+    pub(crate) neurons: NeuronsTable,
+    /// MCP servers. Not in a project's file.
+    pub(crate) mcp: McpTable,
     /// Traces of a server. Not in a project's file.
     pub(crate) telemetry: TelemetryTable,
     /// What may be spent.
@@ -191,6 +200,14 @@ pub(crate) struct ProviderTable {
     #[serde(deserialize_with = "secrets")]
     #[schemars(with = "BTreeMap<String, String>", extend("default" = {}))]
     pub(crate) headers: BTreeMap<String, Secret<String>>,
+    /// How the server is told what JSON an answer must be: `native`, by its wire's own means;
+    /// `prompt`, in words; `auto`, the former where it is known to work.
+    #[serde(alias = "structuredOutput")]
+    #[schemars(
+        with = "Option<String>",
+        extend("enum" = ["auto", "native", "prompt", null], "default" = null)
+    )]
+    pub(crate) structured_output: Option<StructuredOutput>,
 }
 
 fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret<String>>, D::Error> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue, Error};
 
 /// The tables whose values may be secrets.
-const SECRET_TABLES: [&str; 2] = ["providers", "telemetry"];
+const SECRET_TABLES: [&str; 3] = ["mcp", "providers", "telemetry"];
 
 /// Tells line, column, key and what is wrong there.
 pub(super) fn tell(error: &Error, text: &str) -> String {

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::Places;
 use super::document::{Document, read_text, unreadable};
 use super::hook_sets::HooksFile;
+use super::mcp::ServersFile;
 use super::permissions;
 use crate::policy::failure;
 
@@ -161,7 +162,7 @@ fn read_trusted(places: &Places) -> Result<Trusted, Failure> {
 }
 
 /// Tells whether somebody trusted a file as it is.
-pub(super) fn is_trusted(places: &Places, path: &Path, text: &str) -> Result<bool, Failure> {
+pub(crate) fn is_trusted(places: &Places, path: &Path, text: &str) -> Result<bool, Failure> {
     Ok(read_trusted(places)?.files.get(path) == Some(&hash(text)))
 }
 
@@ -187,8 +188,13 @@ pub(crate) fn trust(places: &Places, folder: Option<&Path>) -> Result<Vec<PathBu
         file.read()?;
         found.push((file.path, file.text));
     }
+    if let Some(file) = ServersFile::find(places, &folder)? {
+        file.check()?;
+        found.push((file.path, file.text));
+    }
     if found.is_empty() {
-        let mut text = format!("{} has no .narthex/config.toml to trust", folder.display());
+        let mut text =
+            format!("{} has no .narthex/config.toml or .mcp.json to trust", folder.display());
         for why in passed_over(places, &folder, FILE) {
             text.push_str(&format!("; {why}"));
         }

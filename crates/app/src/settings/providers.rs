@@ -143,6 +143,7 @@ impl<'a> Table<'a> {
             self.fields.key_env.clone_from(&table.key_env);
         }
         self.fields.headers.extend(table.headers.clone());
+        self.fields.structured_output = table.structured_output.or(self.fields.structured_output);
     }
 
     fn missing(&self, name: &str, key: &str) -> Failure {
@@ -173,7 +174,9 @@ fn build(
     let (key, key_origin) = key.map_or((None, None), |(key, origin)| (Some(key), Some(origin)));
     let headers = table.fields.headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), value.expose().clone())).collect();
-    let provider = Provider { name: name.to_owned(), wire, base_url, key, headers };
+    let structured_output = table.fields.structured_output.unwrap_or_default();
+    let name = name.to_owned();
+    let provider = Provider { name, wire, base_url, key, headers, structured_output };
     Ok(KnownProvider { provider, address, key: key_origin })
 }
 

@@ -28,6 +28,9 @@ pub(crate) fn list(settings: &Settings) -> Vec<Setting> {
     ];
     list.extend(settings.bounds.list());
     list.extend(settings.server.list());
+    list.extend(settings.cortex.list());
+    list.extend(settings.neurons.list());
+    list.extend(settings.mcp.list());
     list.extend(settings.telemetry.list());
     for (origin, places) in &settings.network_files {
         list.push(one("network.allow", texts(places), origin));

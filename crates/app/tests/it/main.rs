@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod cortex;
 mod crash;
 mod gate;
 mod policy;

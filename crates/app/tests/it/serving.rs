@@ -171,6 +171,8 @@ impl Drop for Serving {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    /// Its first line and headers.
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -204,7 +206,7 @@ pub(crate) fn ask(
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_default();
-    Reply { status, body: body.to_owned() }
+    Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
 /// Lets a command have an open standard input.

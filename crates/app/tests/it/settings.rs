@@ -169,7 +169,10 @@ fn a_wrong_file_names_itself_the_key_and_the_nearest_one() {
         ("[permissions]\nalow = []", "unknown key 'permissions.alow'; did you mean 'allow'?"),
         ("maxTurn = 3", "unknown key 'maxTurn'; did you mean 'max_turns'?"),
         ("[providers.box]\nbase = \"x\"", "unknown key 'providers.box.base'; did you mean"),
-        ("[agent.approval]\ntimeout_ms = 1", "unknown key 'agent'"),
+        (
+            "[agent.aproval]\ntimeout_ms = 1",
+            "unknown key 'agent.aproval'; did you mean 'approval'?",
+        ),
         ("zzz = 1", "unknown key 'zzz'; known here: model, mode"),
         ("mode = \"reckless\"", "reckless"),
         ("max_turns = 0", "max_turns"),
@@ -330,6 +333,19 @@ fn keys_come_from_the_strongest_place() {
     assert_eq!(key_of(&house, "openai"), (some("exported"), some("environment")));
     house = house.variable("WORK_KEY", "work");
     assert_eq!(key_of(&house, "openai"), (some("work"), some("environment")));
+}
+
+#[test]
+fn a_server_says_how_it_is_told_what_json_an_answer_must_be() {
+    use narthex::StructuredOutput::{Auto, Native, Prompt};
+    let house = House::new()
+        .system("[providers.openai]\nstructured_output = \"prompt\"\n")
+        .user("[providers.openai]\nkey = \"k\"\n[providers.vllm]\nstructuredOutput = \"native\"\n");
+    let settings = house.settings();
+    for (name, expected) in [("openai", Prompt), ("vllm", Native), ("anthropic", Auto)] {
+        let known = settings.providers.iter().find(|known| known.provider.name == name).unwrap();
+        assert_eq!(known.provider.structured_output, expected, "{name}");
+    }
 }
 
 #[test]

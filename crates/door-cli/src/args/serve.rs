@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::ArgAction;
 use stdx::Secret;
 
+use super::FurtherDoor;
+
 /// The most sessions that one server may be told to keep open.
 const SESSIONS_MAX: i64 = 10_000;
 
@@ -16,11 +18,13 @@ const SESSIONS_MAX: i64 = 10_000;
   narthex serve                                    this folder, at http://127.0.0.1:7420
   narthex serve --port 0 --root ~/src --root ~/doc any free port, two folders
   narthex serve --json-ready --exit-on-stdin-close for a program that starts it
+  narthex serve --with cortex                      neurons as well, below /api/v1/cortex
   curl -H \"Authorization: Bearer $(narthex token)\" http://127.0.0.1:7420/v1/sessions",
     after_long_help = "Examples:
   narthex serve                                    this folder, at http://127.0.0.1:7420
   narthex serve --port 0 --root ~/src --root ~/doc any free port, two folders
   narthex serve --json-ready --exit-on-stdin-close for a program that starts it
+  narthex serve --with cortex                      neurons as well, below /api/v1/cortex
   curl -H \"Authorization: Bearer $(narthex token)\" http://127.0.0.1:7420/v1/sessions
 
 The global flags (--mode, --model, --allow, --deny, …) hold for every session. An unanswered
@@ -63,6 +67,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=SESSIONS_MAX))]
     pub max_sessions: Option<u32>,
+    /// A further door on the same port, behind the same token
+    #[arg(long, value_name = "DOOR", action = ArgAction::Append)]
+    pub with: Vec<FurtherDoor>,
     /// A web origin whose pages may call the server and read its answers, for example
     /// `https://app.example.com` or `http://localhost:3000`
     #[arg(long, value_name = "ORIGIN", action = ArgAction::Append)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use stdx::Secret;
 use terminal::Failure;
 
-use crate::args::{Globals, ServeArgs};
+use crate::args::{CortexArgs, Globals, ServeArgs};
 
 /// Who gave a server its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub struct ServerFacts {
     pub pid: u32,
     /// Its version.
     pub version: String,
-    /// Its token.
-    pub token: Secret<String>,
+    /// Its token; none where every program of this machine is let in.
+    pub token: Option<Secret<String>>,
     /// Who gave the token; none where the server made it, and then it is shown.
     pub token_origin: Option<TokenOrigin>,
     /// The folders in which sessions may work.
@@ -45,8 +45,23 @@ pub struct ServerFacts {
     /// How many sessions were taken up whose turns were cut or wait for a person; 0 before
     /// [`Server::begin`].
     pub taken_up: u64,
+    /// The cortex door, where it is open.
+    pub cortex: Option<CortexFacts>,
     /// What a person should know, one sentence each.
     pub notices: Vec<String>,
+}
+
+/// The cortex door of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CortexFacts {
+    /// Where its routes begin, for example `/api/v1/cortex`.
+    pub base: &'static str,
+    /// What keeps new neurons apart.
+    pub driver: &'static str,
+    /// How far this machine can: `full`, `partial` or `none`.
+    pub isolation: &'static str,
+    /// Which tools are offered.
+    pub preset: &'static str,
 }
 
 /// A server whose port is open. It is gone when it is dropped, which is an orderly end only before
@@ -115,6 +130,16 @@ pub trait ServerMachine {
         &self,
         globals: &Globals,
         args: ServeArgs,
+    ) -> impl Future<Output = Result<Self::Server, Failure>>;
+
+    /// Prepares a server of the cortex door alone, as [`ServerMachine::serve`] does.
+    ///
+    /// # Errors
+    /// As there.
+    fn cortex(
+        &self,
+        globals: &Globals,
+        args: CortexArgs,
     ) -> impl Future<Output = Result<Self::Server, Failure>>;
 
     /// Finds the server of this home folder that runs.

@@ -196,6 +196,9 @@ fn read_header(header: Header) -> Result<SessionInfo, String> {
         queued: 0,
         pending: 0,
         last_frame: FrameId(0),
+        // Its first event says where it acted.
+        neuron: None,
+        steps: 0,
     })
 }
 

@@ -204,6 +204,7 @@ fn obeys(name: &str, text: &str) -> Vec<Play> {
         content: vec![Block::text(format!("/{name}"))],
         max_turns: None,
         command: Some(name.to_owned()),
+        options: Default::default(),
     };
     let result = TurnResult { turns: 0, ..result(TurnEnd::Completed, text) };
     let mut plays: Vec<Play> = vec![started.into()];

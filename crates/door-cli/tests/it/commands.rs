@@ -61,6 +61,7 @@ fn a_long_session_is_shown_whole() {
             content: vec![Block::text(format!("prompt number {seq}."))],
             max_turns: None,
             command: None,
+            options: Default::default(),
         };
         LogRow {
             seq: Seq(seq),
@@ -122,6 +123,7 @@ fn a_transcript_shows_the_numbers_to_fork_at() {
         content: vec![Block::text("hello")],
         max_turns: None,
         command: None,
+        options: Default::default(),
     };
     let row = LogRow {
         seq: Seq(42),
@@ -166,6 +168,7 @@ fn what_was_rewound_is_marked() {
             content: vec![Block::text(format!("prompt {seq}"))],
             max_turns: None,
             command: None,
+            options: Default::default(),
         };
         row(seq, EventKind::PromptStarted, serde_json::to_string(&started).unwrap())
     };

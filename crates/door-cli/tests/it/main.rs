@@ -5,6 +5,7 @@ mod approvals;
 mod back;
 mod chat;
 mod commands;
+mod connections;
 mod demo;
 mod exits;
 mod formats;

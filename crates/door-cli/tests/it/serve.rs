@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use door_cli::{
-    Failure, Globals, NewToken, RunningServer, ServeArgs, Server, ServerFacts, ServerMachine, Stop,
-    TokenInfo, TokenOrigin,
+    CortexArgs, CortexFacts, Failure, FurtherDoor, Globals, NewToken, RunningServer, SandboxDriver,
+    ServeArgs, Server, ServerFacts, ServerMachine, Stop, TokenInfo, TokenOrigin,
 };
 use protocol::{Mode, Timestamp};
 use serde_json::{Value, json};
@@ -30,6 +30,13 @@ const SECOND: u16 = 6;
 const BUSY: u16 = 8;
 /// A server of its launcher alone, whose token came with a flag.
 const FLAGGED: u16 = 10;
+
+const CORTEX: CortexFacts = CortexFacts {
+    base: "/api/v1/cortex",
+    driver: "namespace",
+    isolation: "full",
+    preset: "coding",
+};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -84,14 +91,40 @@ impl ServerMachine for FakeMachine {
             port,
             pid: 77,
             version: "1.2.3".to_owned(),
-            token: Secret::new(TOKEN.to_owned()),
+            token: Some(Secret::new(TOKEN.to_owned())),
             roots: std::iter::once("/src/app".to_owned()).chain(roots).collect(),
             mode: globals.mode.unwrap_or(Mode::Ask),
             model: globals.model.clone(),
             file: token_origin.is_none().then(|| PathBuf::from("/home/server.json")),
             token_origin,
             taken_up: u64::from(args.max_sessions.unwrap_or(0)),
+            cortex: args.with.contains(&FurtherDoor::Cortex).then_some(CORTEX),
             notices: vec!["something is odd".to_owned()],
+        };
+        Ok(FakeServer(facts, self.stops.clone()))
+    }
+
+    async fn cortex(&self, globals: &Globals, args: CortexArgs) -> Result<FakeServer, Failure> {
+        let port = args.port.unwrap_or(3100);
+        if args.host.as_deref() == Some("0.0.0.0") {
+            return Err(Failure::usage("other machines could reach 0.0.0.0"));
+        }
+        let is_apart = args.driver != Some(SandboxDriver::Host);
+        let apart = CortexFacts { driver: "host", isolation: "none", ..CORTEX };
+        let facts = ServerFacts {
+            url: format!("http://127.0.0.1:{port}"),
+            port,
+            pid: 77,
+            version: "1.2.3".to_owned(),
+            token: None,
+            token_origin: None,
+            roots: Vec::new(),
+            mode: Mode::FullAuto,
+            model: globals.model.clone(),
+            file: None,
+            taken_up: 0,
+            cortex: Some(if is_apart { CORTEX } else { apart }),
+            notices: Vec::new(),
         };
         Ok(FakeServer(facts, self.stops.clone()))
     }
@@ -165,6 +198,36 @@ fn a_person_is_told_where_it_is_and_how_to_call_it() {
 ";
     assert_eq!(outcome.out, told);
     assert!(outcome.err.contains("something is odd"), "{outcome:?}");
+}
+
+#[test]
+fn the_cortex_door_is_told_alone_and_beside_the_other() {
+    let stand = stand().silent_input().stops_at("stop", &[Stop::Terminate]);
+    let outcome = stand.run(&["cortex", "--model", "a/b"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let told = "narthex 1.2.3 at http://127.0.0.1:3100
+  token  none: every program of this machine is let in
+  mode   full-auto · model a/b
+  apart  full isolation by driver namespace · tools coding
+  call   curl http://127.0.0.1:3100/api/v1/cortex/health
+  stop   Ctrl-C
+";
+    assert_eq!(outcome.out, told);
+    let stand = crate::serve::stand().silent_input().stops_at("ready", &[Stop::Terminate]);
+    let outcome = stand.run(&["cortex", "--json-ready", "--port", "8001", "--driver", "host"]);
+    let record = json!({
+        "type": "ready", "url": "http://127.0.0.1:8001", "port": 8001, "pid": 77,
+        "version": "1.2.3", "cortex": "http://127.0.0.1:8001/api/v1/cortex",
+    });
+    assert_eq!(serde_json::from_str::<Value>(&outcome.out).unwrap(), record);
+    let outcome = serve(8000, &[Stop::Terminate], &["--with", "cortex"]);
+    for part in ["/v1/sessions", "8000/api/v1/cortex/health", "full isolation"] {
+        assert!(outcome.out.contains(part), "{part}: {outcome:?}");
+    }
+    let outcome = crate::serve::stand().run(&["cortex", "--host", "0.0.0.0"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{outcome:?}");
+    let outcome = crate::serve::stand().input("").run(&["cortex", "--exit-on-stdin-close"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
 }
 
 #[test]
@@ -242,7 +305,7 @@ fn numbers_and_secrets_of_the_flags_are_checked() {
         &["--port", "-1"],
         &["--max-sessions", "0"],
         &["--max-sessions", "10001"],
-        &["--with", "cortex"],
+        &["--with", "package"],
         &["folder"],
         &["--no-announce=yes"],
     ] {

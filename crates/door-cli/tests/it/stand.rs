@@ -494,6 +494,7 @@ pub(crate) fn result(reason: TurnEnd, text: &str) -> TurnResult {
         duration_ms: 3400,
         text: text.to_owned(),
         unanswered: 0,
+        structured: None,
     }
 }
 

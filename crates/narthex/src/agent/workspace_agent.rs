@@ -36,8 +36,11 @@ static CAN_BE_AGENT: AtomicBool = AtomicBool::new(false);
 #[must_use = "return the code where there is one: this process is an agent then"]
 pub fn agent_main() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {
-        return Some(agent::run());
+    if arguments.next().is_some_and(|first| first == ARGUMENT) {
+        let part = arguments.next();
+        if arguments.next().is_none() {
+            return Some(agent::run_as(part.as_deref()));
+        }
     }
     CAN_BE_AGENT.store(true, Ordering::Release);
     None

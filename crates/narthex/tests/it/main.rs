@@ -18,6 +18,7 @@ mod closing;
 #[cfg(all(feature = "client", feature = "server"))]
 mod examples;
 mod governed;
+mod programs;
 mod prompts;
 #[cfg(feature = "client")]
 mod scripted_http;

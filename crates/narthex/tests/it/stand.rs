@@ -57,6 +57,7 @@ impl Stand {
             base_url: self.server.anthropic_base(),
             key: Some(Secret::new("key-a".to_owned())),
             headers: Vec::new(),
+            structured_output: narthex::StructuredOutput::Auto,
         }
     }
 

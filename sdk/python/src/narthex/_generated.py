@@ -43,6 +43,9 @@ MessageId: TypeAlias = str
 Mode: TypeAlias = Literal["plan", "ask", "auto-edit", "full-auto"]
 """What runs without asking when no rule decides."""
 
+NeuronId: TypeAlias = str
+"""A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`."""
+
 NoticeLevel: TypeAlias = Literal["info", "warn", "error"]
 """How loud a notice is."""
 
@@ -504,6 +507,8 @@ class _DoneEvent(TypedDict, total=False):
     """The price of all steps in US dollars; absent where one is not known."""
     unanswered: int
     """How many calls were refused because nobody could be asked or answered in time."""
+    structured: Any
+    """The last answer as JSON, where the prompt asked for that and it fits."""
     seq: Seq
     """The position in the log; absent on deltas."""
 
@@ -708,6 +713,22 @@ class NoticeEvent(_NoticeEvent):
     """When it happened."""
 
 
+class _OutputFormat(TypedDict, total=False):
+    """What may be absent from `OutputFormat`."""
+
+    name: str
+    """A name for it: letters, digits, `_` and `-`, at most 64."""
+
+
+class OutputFormat(_OutputFormat):
+    """The JSON that the last answer of a turn must be."""
+
+    schema: Any
+    """The JSON Schema: at most 32 KiB."""
+    strict: bool
+    """Whether an answer that does not fit makes the turn fail."""
+
+
 class _PermissionRequest(TypedDict, total=False):
     """What may be absent from `PermissionRequest`."""
 
@@ -798,6 +819,14 @@ class PromptFinishedEvent(_PromptFinishedEvent):
 class _PromptQueuedEvent(TypedDict, total=False):
     """What may be absent from `PromptQueuedEvent`."""
 
+    maxTurns: int
+    """The limit of steps of its turn."""
+    model: str
+    """The model of this turn alone."""
+    output: OutputFormat
+    """The JSON that the answer must be."""
+    requestId: str
+    """The id of the request that brought the prompt."""
     seq: Seq
     """The position in the log; absent on deltas."""
 
@@ -825,6 +854,12 @@ class _PromptStartedEvent(TypedDict, total=False):
     """The limit of steps of this turn."""
     command: str
     """The slash command that the prompt is; the runtime obeys it and no model reads it."""
+    model: str
+    """The model of this turn alone."""
+    output: OutputFormat
+    """The JSON that the answer must be."""
+    requestId: str
+    """The id of the request that brought the prompt."""
     seq: Seq
     """The position in the log; absent on deltas."""
 
@@ -1080,6 +1115,10 @@ class _SessionStartEvent(TypedDict, total=False):
     """Rules of the session that deny calls."""
     appendSystemPrompt: str
     """The session's own text after the system prompt."""
+    neuron: NeuronId
+    """The neuron that it acts in; `cwd` is a folder inside it."""
+    asksFor: list[Effect]
+    """Effects that are asked for, whatever the mode and the session's own rules allow."""
     seq: Seq
     """The position in the log; absent on deltas."""
 
@@ -1404,6 +1443,8 @@ class _TurnResult(TypedDict, total=False):
     """The price of all steps in US dollars; absent where one is not known."""
     unanswered: int
     """How many calls were refused because nobody could be asked or answered in time."""
+    structured: Any
+    """The last answer as JSON, where the prompt asked for that and it fits."""
 
 
 class TurnResult(_TurnResult):

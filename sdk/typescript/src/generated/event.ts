@@ -41,6 +41,9 @@ export interface components {
             type: "tool_started";
         } & components["schemas"]["ToolStarted"]) | ({
             /** @constant */
+            type: "tools_activated";
+        } & components["schemas"]["ToolsActivated"]) | ({
+            /** @constant */
             type: "tool_progress";
         } & components["schemas"]["ToolProgress"]) | ({
             /** @constant */
@@ -113,6 +116,10 @@ export interface components {
         Mode: "plan" | "ask" | "auto-edit" | "full-auto";
         /** @description A durable conversation. */
         SessionId: string;
+        /** @description A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`. */
+        NeuronId: string;
+        /** @description What a call may do; a call has the highest effect of its parts. The order matters. */
+        Effect: "read" | "interact" | "write" | "execute" | "network" | "destructive";
         /** @description The session opens. First event of a log. */
         SessionStart: {
             /** @description The working folder, with symbolic links resolved. */
@@ -133,6 +140,10 @@ export interface components {
             deny?: string[];
             /** @description The session's own text after the system prompt. */
             appendSystemPrompt?: string | null;
+            /** @description The neuron that it acts in; `cwd` is a folder inside it. */
+            neuron?: components["schemas"]["NeuronId"] | null;
+            /** @description Effects that are asked for, whatever the mode and the session's own rules allow. */
+            asksFor?: components["schemas"]["Effect"][];
         };
         /**
          * @description What the model is told before the transcript. Recorded once, so that the prefix of every
@@ -269,8 +280,6 @@ export interface components {
             /** @description The real paths that it touches. */
             paths?: string[];
         };
-        /** @description What a call may do; a call has the highest effect of its parts. The order matters. */
-        Effect: "read" | "interact" | "write" | "execute" | "network" | "destructive";
         /** @description A call that passed the schema, with what it is about. */
         ToolCall: {
             /** @description The call. */
@@ -290,6 +299,14 @@ export interface components {
             toolCallId: components["schemas"]["ToolCallId"];
             /** @description What it may do. */
             effect: components["schemas"]["Effect"];
+        };
+        /**
+         * @description Tools that the model asked for by name or that a search found: the session is offered them
+         *     from the next step on.
+         */
+        ToolsActivated: {
+            /** @description Their names, in the order in which they were found. */
+            names: string[];
         };
         /** @description A stream of a process. */
         OutputStream: "stdout" | "stderr";
@@ -692,6 +709,15 @@ export interface components {
             /** @description The mode that a plan was approved for. */
             mode?: components["schemas"]["Mode"] | null;
         };
+        /** @description The JSON that the last answer of a turn must be. */
+        OutputFormat: {
+            /** @description A name for it: letters, digits, `_` and `-`, at most 64. */
+            name?: string | null;
+            /** @description The JSON Schema: at most 32 KiB. */
+            schema: unknown;
+            /** @description Whether an answer that does not fit makes the turn fail. */
+            strict: boolean;
+        };
         /** @description A prompt waits for its turn. */
         PromptQueued: {
             /** @description The prompt. */
@@ -703,6 +729,17 @@ export interface components {
             position: number;
             /** @description What was said. */
             content: components["schemas"]["Block"][];
+            /**
+             * Format: uint32
+             * @description The limit of steps of its turn.
+             */
+            maxTurns?: number | null;
+            /** @description The model of this turn alone. */
+            model?: string | null;
+            /** @description The JSON that the answer must be. */
+            output?: components["schemas"]["OutputFormat"] | null;
+            /** @description The id of the request that brought the prompt. */
+            requestId?: string | null;
         };
         /** @description A prompt's turn begins. */
         PromptStarted: {
@@ -719,6 +756,12 @@ export interface components {
             maxTurns?: number | null;
             /** @description The slash command that the prompt is; the runtime obeys it and no model reads it. */
             command?: string | null;
+            /** @description The model of this turn alone. */
+            model?: string | null;
+            /** @description The JSON that the answer must be. */
+            output?: components["schemas"]["OutputFormat"] | null;
+            /** @description The id of the request that brought the prompt. */
+            requestId?: string | null;
         };
         /** @description What came of a turn. */
         TurnResult: {
@@ -752,6 +795,8 @@ export interface components {
              * @description How many calls were refused because nobody could be asked or answered in time.
              */
             unanswered?: number;
+            /** @description The last answer as JSON, where the prompt asked for that and it fits. */
+            structured?: unknown;
         };
         /** @description Why a turn ended. */
         TurnEnd: "completed" | "interrupted" | "max_turns" | "budget" | "time" | "repetition" | "error" | "denied";
@@ -834,6 +879,8 @@ export interface components {
              * @description How many calls were refused because nobody could be asked or answered in time.
              */
             unanswered?: number;
+            /** @description The last answer as JSON, where the prompt asked for that and it fits. */
+            structured?: unknown;
         };
     };
     responses: never;

@@ -363,6 +363,8 @@ export interface components {
              * @description How many calls were refused because nobody could be asked or answered in time.
              */
             unanswered?: number;
+            /** @description The last answer as JSON, where the prompt asked for that and it fits. */
+            structured?: unknown;
             /** @description The session. */
             sessionId: components["schemas"]["SessionId"];
             /** @description The position in the log; absent on deltas. */
@@ -546,6 +548,8 @@ export interface components {
             /** @description The models. */
             models: components["schemas"]["Model"][];
         };
+        /** @description A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`. */
+        NeuronId: string;
         /** @description Something a person should know. */
         NoticeEvent: {
             /**
@@ -570,6 +574,15 @@ export interface components {
         NoticeLevel: "info" | "warn" | "error";
         /** @description What was decided. */
         Outcome: "allow_once" | "allow_always" | "deny" | "answered" | "dismissed" | "approved" | "rejected";
+        /** @description The JSON that the last answer of a turn must be. */
+        OutputFormat: {
+            /** @description A name for it: letters, digits, `_` and `-`, at most 64. */
+            name?: string;
+            /** @description The JSON Schema: at most 32 KiB. */
+            schema: unknown;
+            /** @description Whether an answer that does not fit makes the turn fail. */
+            strict: boolean;
+        };
         /** @description A stream of a process. */
         OutputStream: "stdout" | "stderr";
         /** @description What a question is about when it is not the model's. */
@@ -674,6 +687,17 @@ export interface components {
             position: number;
             /** @description What was said. */
             content: components["schemas"]["Block"][];
+            /**
+             * Format: uint32
+             * @description The limit of steps of its turn.
+             */
+            maxTurns?: number;
+            /** @description The model of this turn alone. */
+            model?: string;
+            /** @description The JSON that the answer must be. */
+            output?: components["schemas"]["OutputFormat"];
+            /** @description The id of the request that brought the prompt. */
+            requestId?: string;
             /** @description The session. */
             sessionId: components["schemas"]["SessionId"];
             /** @description The position in the log; absent on deltas. */
@@ -701,6 +725,12 @@ export interface components {
             maxTurns?: number;
             /** @description The slash command that the prompt is; the runtime obeys it and no model reads it. */
             command?: string;
+            /** @description The model of this turn alone. */
+            model?: string;
+            /** @description The JSON that the answer must be. */
+            output?: components["schemas"]["OutputFormat"];
+            /** @description The id of the request that brought the prompt. */
+            requestId?: string;
             /** @description The session. */
             sessionId: components["schemas"]["SessionId"];
             /** @description The position in the log; absent on deltas. */
@@ -1030,6 +1060,10 @@ export interface components {
             deny?: string[];
             /** @description The session's own text after the system prompt. */
             appendSystemPrompt?: string;
+            /** @description The neuron that it acts in; `cwd` is a folder inside it. */
+            neuron?: components["schemas"]["NeuronId"];
+            /** @description Effects that are asked for, whatever the mode and the session's own rules allow. */
+            asksFor?: components["schemas"]["Effect"][];
             /** @description The session. */
             sessionId: components["schemas"]["SessionId"];
             /** @description The position in the log; absent on deltas. */
@@ -1384,6 +1418,8 @@ export interface components {
              * @description How many calls were refused because nobody could be asked or answered in time.
              */
             unanswered?: number;
+            /** @description The last answer as JSON, where the prompt asked for that and it fits. */
+            structured?: unknown;
         };
         /** @description A step begins: one model call. */
         TurnStartEvent: {

@@ -82,6 +82,9 @@ impl AgentBuilder {
             allow: Vec::new(),
             deny: Vec::new(),
             append_system_prompt: None,
+            neuron: None,
+            tools: None,
+            asks_for: Vec::new(),
             agent,
         };
         let mut locked = None;

@@ -1,0 +1,68 @@
+//! MCP servers: one pool for all sessions of a process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use connect::{Pool, PoolOptions};
+use driver_api::{Clock, Ids, SystemClock, SystemIds};
+use sandbox::{Agent, AgentOptions};
+use tokio_util::task::TaskTracker;
+
+use crate::assemble::{Error, home_error};
+use crate::folders::Folders;
+use crate::options::{McpOptions, Options};
+use crate::programs::Programs;
+
+/// Starts or reaches the MCP servers of these options without a runtime around them, to look how
+/// it stands with each or to authorize this program at one. Waits for none; needs a tokio runtime.
+/// Without [`Options::mcp`] there are no servers.
+///
+/// # Errors
+/// When the home folder cannot be made.
+pub fn connections(options: Options) -> Result<Arc<Pool>, Error> {
+    let folders = Folders::create(&options.home).map_err(home_error(&options.home))?;
+    let agent = Agent::new(AgentOptions { command: options.agent_command });
+    let mcp = options.mcp.unwrap_or_else(|| McpOptions::new(Vec::new(), "/"));
+    let around = Surroundings {
+        home: &options.home,
+        run: &folders.run,
+        agent,
+        hidden_env: options.hidden_env,
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(SystemIds),
+    };
+    Ok(pool(mcp, around))
+}
+
+/// What a pool needs beside its options.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) home: &'a Path,
+    /// Where pipes of programs are made.
+    pub(crate) run: &'a Path,
+    pub(crate) agent: Agent,
+    pub(crate) hidden_env: Vec<String>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+/// Starts or reaches all servers, without waiting for any. Needs a tokio runtime.
+pub(crate) fn pool(options: McpOptions, around: Surroundings<'_>) -> Arc<Pool> {
+    let McpOptions { servers, defer_threshold, folder, allow } = options;
+    let launcher = Programs {
+        agent: around.agent,
+        run: around.run.to_owned(),
+        folder,
+        hidden_env: around.hidden_env,
+        ids: Arc::clone(&around.ids),
+        tasks: TaskTracker::new(),
+    };
+    Pool::start(PoolOptions {
+        servers,
+        launcher: Arc::new(launcher),
+        clock: around.clock,
+        ids: around.ids,
+        http: outbound::Options { allow, ..outbound::Options::default() },
+        home: around.home.to_owned(),
+        defer_threshold,
+    })
+}
