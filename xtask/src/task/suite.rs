@@ -45,6 +45,11 @@ fn workspace(house: &House) -> Result<()> {
     let mut command = process::cargo();
     if process::find("cargo-nextest").is_some() {
         command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        if std::env::var_os("CI").is_some() {
+            // Hundreds of tests start processes, sandboxes and sockets on two cores at once. One
+            // that fails is run once more and told as flaky, as acceptance tests are.
+            command.args(["--retries", "1"]);
+        }
     } else {
         command.args(["test", "--workspace", "--no-fail-fast"]);
     }
