@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -23,6 +24,12 @@ const CPU_QUOTA_MIN_US: u64 = 1_000;
 
 /// How often to try to remove a group whose processes are just dying: half a second in all.
 const REMOVE_TRIES: usize = 100;
+
+/// How old a group must be before it counts as left behind: a start takes milliseconds.
+const SWEEP_AGE: Duration = Duration::from_secs(60);
+
+/// How many groups of a hierarchy one sweep looks at: a few starts later all are gone.
+const SWEEP_MAX: usize = 64;
 
 /// One hierarchy of cgroups and where this process is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +252,28 @@ pub fn remove_cgroups(groups: &[PathBuf]) {
         let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with(PREFIX) {
             cgroup::end(group, REMOVE_TRIES);
+        }
+    }
+}
+
+/// Removes groups of neurons that are gone and that nobody will ever remove, since their home is
+/// gone as well. One in which anything lives stays: the kernel refuses; so does one that was made
+/// just now, whose first process may be on its way.
+pub(super) fn sweep() {
+    for hierarchy in hierarchies() {
+        let above = hierarchy.own.ancestors().take_while(|path| path.starts_with(&hierarchy.mount));
+        let groups = above.filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+        let is_ours = |entry: &fs::DirEntry| {
+            entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+        };
+        let is_old = |entry: &fs::DirEntry| {
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            changed.ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= SWEEP_AGE)
+        };
+        let old = groups.filter(|entry| is_ours(entry) && is_old(entry));
+        for group in old.take(SWEEP_MAX) {
+            // Somebody lives there, or somebody else was quicker.
+            let _removed = fs::remove_dir(group.path()).is_ok();
         }
     }
 }

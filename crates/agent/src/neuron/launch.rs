@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, kill_process, 
 
 use super::failure::{At, Outcome, missing, refused};
 use super::first::{First, GO, GONE, MAPPED, PLACED, become_first};
-use super::groups::{Groups, remove_cgroups};
+use super::groups::{self, Groups, remove_cgroups};
 use super::layer::{Layer, Layers};
 use super::notes::Notes;
 use super::plan::{Answer, HostId, MESSAGE_MAX, Plan, Report};
@@ -125,6 +125,8 @@ impl Started {
         let is_released = send(control, &[GO], SendFlags::NOSIGNAL).is_ok()
             && recv(control, &mut byte, RecvFlags::empty()).is_ok()
             && byte == [GONE];
+        // Nobody waits for this.
+        groups::sweep();
         if is_released { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 

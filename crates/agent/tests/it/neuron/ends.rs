@@ -191,3 +191,24 @@ fn a_neuron_whose_folder_is_removed_ends() {
         wait_refused(&neuron.site);
     }
 }
+
+#[test]
+fn groups_that_were_left_behind_are_removed_by_the_next_start() {
+    let name = |age: &str| format!("narthex-neuron-left-{age}-{}", std::process::id());
+    let root = std::path::Path::new("/sys/fs/cgroup");
+    let places = [root.to_path_buf(), root.join("unified")];
+    let made = |path: &std::path::PathBuf| std::fs::create_dir(path).is_ok();
+    // Only root can make one, and only where cgroups are mounted.
+    let unified = |place: &&std::path::PathBuf| place.join("cgroup.procs").exists();
+    let Some(place) = places.iter().find(unified) else { return };
+    let (old, fresh) = (place.join(name("old")), place.join(name("fresh")));
+    if !made(&old) || !made(&fresh) {
+        return;
+    }
+    let before = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    std::fs::File::open(&old).unwrap().set_modified(before).unwrap();
+    let _neuron = Site::new(everybody()[0]).start();
+    wait_until(SOON, || !old.exists(), || format!("{} is there", old.display()));
+    assert!(fresh.exists(), "its process may be on its way");
+    std::fs::remove_dir(&fresh).unwrap();
+}
