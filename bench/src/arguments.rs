@@ -10,7 +10,7 @@ cargo xtask bench [OPTIONS]
 
   --rounds N      how often each figure is measured; the subjects take turns (default 5)
   --only A,B      some of: start, steps, memory, session; server, or some of its
-                  idle, requests, fan, latency, residents, crowd, history
+                  idle, requests, fan, latency, residents, crowd, history; neurons
   --steps N       tool calls of a run (default 50)
   --events N      events of the long session, about (default 10000)
   --narthex FILE  the program (default: narthex beside this one)
@@ -43,10 +43,12 @@ pub(crate) enum Part {
     Crowd,
     /// Replay, and a stored session after a restart.
     History,
+    /// Neurons beside other sandboxes.
+    Neurons,
 }
 
 impl Part {
-    const ALL: [(&str, Part); 11] = [
+    const ALL: [(&str, Part); 12] = [
         ("start", Part::Start),
         ("steps", Part::Steps),
         ("memory", Part::Memory),
@@ -58,6 +60,7 @@ impl Part {
         ("residents", Part::Residents),
         ("crowd", Part::Crowd),
         ("history", Part::History),
+        ("neurons", Part::Neurons),
     ];
 
     /// The name of all parts that measure the server.

@@ -11,6 +11,7 @@ mod measure;
 mod memory;
 mod model_server;
 mod moment;
+mod neurons;
 mod program;
 mod served;
 mod summary;

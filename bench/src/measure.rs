@@ -80,6 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     );
     let bench = Bench { options, server: ModelServer::start()?, folder, narthex };
     let mut rows: Vec<Row> = Vec::new();
+    let mut others = String::new();
     for part in &options.parts {
         table::complain(&format!("measures {part:?} …"));
         rows.extend(match part {
@@ -87,10 +88,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Part::Steps => run::steps(&bench)?,
             Part::Memory => run::memory(&bench)?,
             Part::Session => session::long(&bench)?,
+            Part::Neurons => {
+                others = neurons(&bench)?;
+                Vec::new()
+            }
             of_server => server::part(&bench, *of_server)?,
         });
     }
-    table::print(&head, &rows)
+    if rows.is_empty() {
+        return table::line(&format!("{head}\n\n{others}"));
+    }
+    table::print(&head, &rows)?;
+    if others.is_empty() { Ok(()) } else { table::line(&others) }
+}
+
+/// Measures neurons, whose agent is the program beside this one.
+fn neurons(bench: &Bench<'_>) -> Result<String> {
+    if bench.narthex.is_none() {
+        return Ok(String::new());
+    }
+    let own = std::env::current_exe().context("find this program")?;
+    let agent = found(&own.with_file_name("narthex-agent"))?;
+    crate::neurons::part(bench.options, &bench.folder, &agent)
 }
 
 fn found(path: &Path) -> Result<PathBuf> {

@@ -115,6 +115,24 @@ pub(crate) fn proportional(pid: u32) -> f64 {
     size(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
+/// The proportional and the resident memory of these processes and all that descend from them, in
+/// MiB.
+pub(crate) fn of_trees(roots: &HashSet<u32>) -> (f64, f64) {
+    let processes = processes();
+    let mut all = roots.clone();
+    loop {
+        let known = all.len();
+        let children = processes.iter().filter(|process| all.contains(&process.parent));
+        let children: Vec<u32> = children.map(|process| process.pid).collect();
+        all.extend(children);
+        if all.len() == known {
+            break;
+        }
+    }
+    let add = |(shared, whole), pid: &u32| (shared + proportional(*pid), whole + resident(*pid));
+    all.iter().fold((0.0, 0.0), add)
+}
+
 /// The ids of a process's children that are agents.
 pub(crate) fn agents(parent: u32) -> Vec<u32> {
     let is_agent = |process: &Process| process.parent == parent && process.name.contains("narthex");
@@ -136,6 +154,12 @@ fn size(path: &str, name: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_has_at_least_its_root() {
+        let (shared, whole) = of_trees(&HashSet::from([std::process::id()]));
+        assert!(shared > 0.1 && whole >= shared, "{shared} of {whole}");
+    }
 
     #[test]
     fn this_process_is_seen() {

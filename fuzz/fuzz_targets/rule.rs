@@ -36,7 +36,7 @@ fuzz_target!(|text: &str| {
             host: None,
             paths: &[],
             cwd: Path::new("/work"),
-            home: Some(Path::new("/home/me")),
+            homes: Some(Path::new("/home/me")).into(),
         };
         let _risk = risk(&call);
         for mode in Mode::ALL {

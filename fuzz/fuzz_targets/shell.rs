@@ -30,7 +30,7 @@ fn call(command: &str) -> Call<'_> {
         host: None,
         paths: &[],
         cwd: Path::new("/work"),
-        home: Some(Path::new("/home/me")),
+        homes: Some(Path::new("/home/me")).into(),
     }
 }
 

@@ -59,6 +59,7 @@ fn main() -> Outcome<()> {
                 layers,
                 base: Base::default(),
                 layer: layer.clone(),
+                disk: None,
                 folder: None,
                 home: "/home/neuron".into(),
                 host_id: is_root.then_some(HostId { uid: 100_000, gid: 100_000 }),

@@ -52,7 +52,12 @@ pub fn run() -> ExitCode {
 
 /// Runs the agent on a stream socket. See [`run`].
 pub fn main_with(stream: OwnedFd) -> ExitCode {
-    match Keeper::start(stream) {
+    main_of(stream, true)
+}
+
+/// The same, where it is known whether there can be a cgroup of its own.
+pub(crate) fn main_of(stream: OwnedFd, has_cgroup: bool) -> ExitCode {
+    match Keeper::start(stream, has_cgroup) {
         Ok(mut keeper) => {
             keeper.keep();
             ExitCode::SUCCESS

@@ -69,7 +69,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Where the system refuses what every Linux since 3.4 offers, or no process can be forked.
-    pub(crate) fn start(stream: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn start(stream: OwnedFd, has_cgroup: bool) -> io::Result<Self> {
         sys::set_name(c"narthex-agent");
         sys::close_all_but(&mut [stream.as_raw_fd()]);
         sys::ignore_signals();
@@ -80,7 +80,7 @@ impl Keeper {
         // No folder is to be kept busy by the agent.
         std::env::set_current_dir("/")?;
         fcntl_setfl(&stream, OFlags::NONBLOCK)?;
-        let cgroup = Cgroup::make();
+        let cgroup = if has_cgroup { Cgroup::make() } else { None };
         let mut crew = Crew::default();
         crew.renew(cgroup.as_ref())?;
         let mut outbox = Outbox::default();

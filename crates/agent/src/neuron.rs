@@ -18,6 +18,7 @@
 
 mod calls;
 mod codec;
+mod disk;
 mod failure;
 mod first;
 mod groups;
@@ -37,6 +38,7 @@ mod warden;
 use std::process::ExitCode;
 
 pub use codec::CodecError;
+pub use disk::mount_image;
 pub use groups::{find_cgroups, remove_cgroups};
 pub use layer::{Layer, Layers};
 pub use plan::{

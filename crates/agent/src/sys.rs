@@ -4,6 +4,7 @@
 //! a millisecond that way), place the child in a cgroup as it is born, and spawn with reset
 //! signals. All of it relies on the agent having one thread, which [`take_stream`] checks.
 
+pub(crate) mod loop_device;
 pub(crate) mod namespace;
 
 use std::ffi::{CStr, CString};

@@ -1,6 +1,8 @@
 //! The authority that exists for one neuron, and the certificates it makes.
 //!
 //! Its key stays in the memory of this process, unless whoever keeps the neuron keeps it, too.
+//! With its certificate: one that is made anew is another text, and programs would find the file
+//! of it half-written at some time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,6 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use stdx::Secret;
 
 use crate::error::EgressError;
+use crate::rules::credential::contains;
 use crate::target::Place;
 
 /// Hosts whose certificates are kept: those with a credential, and more only below a `*.`. A
@@ -60,15 +63,26 @@ struct Leaf {
 }
 
 impl Authority {
-    /// Makes one, with a key that it had before or a fresh one.
-    pub(crate) fn new(key: Option<&Secret<Vec<u8>>>, now: Timestamp) -> Result<Self, EgressError> {
-        Self::make(key, now).map_err(|error| EgressError::Certificates(error.to_string()))
+    /// Makes one: with the key and the certificate that it had before, or fresh ones.
+    pub(crate) fn new(
+        before: Option<(Secret<Vec<u8>>, CertificateDer<'static>)>,
+        now: Timestamp,
+    ) -> Result<Self, EgressError> {
+        Self::make(before, now).map_err(|error| EgressError::Certificates(error.to_string()))
     }
 
-    fn make(key: Option<&Secret<Vec<u8>>>, now: Timestamp) -> Result<Self, rcgen::Error> {
-        let key = match key {
-            Some(key) => KeyPair::try_from(key.expose().as_slice())?,
-            None => KeyPair::generate()?,
+    fn make(
+        before: Option<(Secret<Vec<u8>>, CertificateDer<'static>)>,
+        now: Timestamp,
+    ) -> Result<Self, rcgen::Error> {
+        let (key, certificate) = match before {
+            Some((key, certificate)) => {
+                let key = KeyPair::try_from(key.expose().as_slice())?;
+                // One about another key vouches for nothing that is made here.
+                let is_about = contains(&certificate, key.public_key_raw());
+                (key, is_about.then_some(certificate))
+            }
+            None => (KeyPair::generate()?, None),
         };
         let mut wanted = CertificateParams::new(Vec::new())?;
         wanted.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -77,7 +91,10 @@ impl Authority {
         wanted.distinguished_name.push(DnType::CommonName, COMMON_NAME);
         wanted.not_before = date_time_ymd(1970, 1, 1) + since_epoch(now).saturating_sub(SKEW);
         wanted.not_after = date_time_ymd(1970, 1, 1) + (since_epoch(now) + AUTHORITY_TIME);
-        let certificate = wanted.self_signed(&key)?.der().clone();
+        let certificate = match certificate {
+            Some(certificate) => certificate,
+            None => wanted.self_signed(&key)?.der().clone(),
+        };
         let issuer = Issuer::new(wanted, key);
         Ok(Self { issuer, certificate, leaves: Mutex::new(HashMap::new()) })
     }
@@ -207,6 +224,20 @@ mod tests {
         assert_eq!(authority.leaves.lock().unwrap().len(), LEAVES_MAX);
         let last = LEAVES_MAX + 9;
         assert!(Arc::ptr_eq(&config(last, NOW), &config(last, NOW)));
+    }
+
+    #[test]
+    fn the_certificate_is_the_one_from_before_if_it_is_about_the_key() {
+        let first = Authority::new(None, NOW).unwrap();
+        let before = (first.key(), first.certificate().clone());
+        let later = NOW.plus_ms(86_400_000);
+        let second = Authority::new(Some(before), later).unwrap();
+        assert_eq!(second.certificate(), first.certificate());
+        let other = Authority::new(None, NOW).unwrap();
+        let mixed = (first.key(), other.certificate().clone());
+        let third = Authority::new(Some(mixed), later).unwrap();
+        assert!(![first.certificate(), other.certificate()].contains(&third.certificate()));
+        assert_eq!(third.key(), first.key());
     }
 
     #[test]

@@ -18,9 +18,11 @@ use tokio_util::task::TaskTracker;
 use crate::authority::{Authority, pem};
 use crate::error::EgressError;
 use crate::exchange;
+use crate::kept::Kept;
 use crate::options::Options;
 use crate::proxy::Proxy;
 use crate::rules::Rules;
+use crate::rules::credential::Placeholder;
 
 /// The wait after an accept that failed: descriptors come back as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -77,15 +79,20 @@ impl Door {
         audit: Arc<dyn EgressAudit>,
         options: Options,
     ) -> Result<Self, EgressError> {
-        let rules = Rules::read(egress)?;
-        let variable = rules.credentials().iter().filter_map(|own| own.variable());
-        if let Some(taken) = variable.into_iter().find(|variable| is_own(variable)) {
-            let reason = format!("{taken} is set by the proxy itself: choose another name");
-            return Err(EgressError::rule("egress.credentials", reason));
-        }
+        let kept = match &options.kept {
+            Some(bytes) => Kept::read(bytes.expose()).unwrap_or_else(|| {
+                tracing::warn!(
+                    %neuron, "what was kept of the way out cannot be read: programs of the neuron \
+                    will trust its certificate only when they are started anew"
+                );
+                Kept::default()
+            }),
+            None => Kept::default(),
+        };
+        let rules = read(egress, kept.placeholders)?;
         let has_credentials = !rules.credentials().is_empty();
-        let (key, now) = (options.authority_key.as_ref(), options.clock.now());
-        let authority = has_credentials.then(|| Authority::new(key, now)).transpose()?;
+        let (before, now) = (kept.authority, options.clock.now());
+        let authority = has_credentials.then(|| Authority::new(before, now)).transpose()?;
         let encryption = Encryption::trusting(options.further_roots.clone());
         let tasks = TaskTracker::new();
         let proxy = Proxy { neuron, rules, authority, encryption, audit, options, tasks };
@@ -102,12 +109,14 @@ impl Door {
         Some(pem([self.proxy.authority.as_ref()?.certificate()]))
     }
 
-    /// Returns the key of the neuron's authority, where there is a credential, for
-    /// [`Options::authority_key`] of the door that comes after this one. It belongs into no file
-    /// that the neuron can read.
+    /// Returns what the neuron goes on with, where there is a credential, for [`Options::kept`] of
+    /// the door that comes after this one. The key of the neuron's authority is in it: it belongs
+    /// into no file that the neuron can read.
     #[must_use]
-    pub fn authority_key(&self) -> Option<Secret<Vec<u8>>> {
-        Some(self.proxy.authority.as_ref()?.key())
+    pub fn kept(&self) -> Option<Secret<Vec<u8>>> {
+        let authority = self.proxy.authority.as_ref()?;
+        let placeholders = self.proxy.rules.placeholders().map(|(placeholder, _)| placeholder);
+        Some(Kept::write(&authority.key(), authority.certificate(), placeholders))
     }
 
     /// Returns what belongs into the files of the neuron, where there is a credential. Reads the
@@ -140,8 +149,8 @@ impl Door {
             variables.extend(BUNDLE_VARIABLES.iter().map(|name| of(name, &options.bundle_path)));
             variables.extend(CA_VARIABLES.iter().map(|name| of(name, &options.ca_path)));
         }
-        for credential in self.proxy.rules.credentials() {
-            if let Some((variable, text)) = credential.variable().zip(credential.placeholder()) {
+        for (Placeholder { variable, text }, credential) in self.proxy.rules.placeholders() {
+            if credential.is_some() {
                 variables.push(of(variable, text));
             }
         }
@@ -163,6 +172,24 @@ impl fmt::Debug for Door {
     }
 }
 
+/// Checks what a neuron may reach, as [`Door::open`] does, before there is a neuron.
+///
+/// # Errors
+/// [`EgressError::Rule`] when a rule or a credential cannot be used.
+pub fn check(egress: &Egress) -> Result<(), EgressError> {
+    read(egress, Vec::new()).map(drop)
+}
+
+fn read(egress: &Egress, known: Vec<Placeholder>) -> Result<Rules, EgressError> {
+    let rules = Rules::read(egress, known)?;
+    let mut variables = egress.credentials.iter().filter_map(|own| own.variable.as_deref());
+    if let Some(taken) = variables.find(|variable| is_own(variable)) {
+        let reason = format!("{taken} is set by the proxy itself: choose another name");
+        return Err(EgressError::rule("egress.credentials", reason));
+    }
+    Ok(rules)
+}
+
 fn is_own(variable: &str) -> bool {
     let own = PROXY_VARIABLES.iter().chain(&BUNDLE_VARIABLES).chain(&CA_VARIABLES);
     own.chain(&["no_proxy", "NO_PROXY", "NODE_USE_ENV_PROXY"]).any(|own| *own == variable)
@@ -170,13 +197,18 @@ fn is_own(variable: &str) -> bool {
 
 async fn accept(proxy: Arc<Proxy>, listener: UnixListener, stop: CancellationToken) {
     let permits = Arc::new(Semaphore::new(proxy.options.limits.connections_max));
-    let mut is_full = false;
+    let of_all = Arc::clone(&proxy.options.connections);
+    let (mut is_full, mut are_all_full) = (false, false);
     loop {
         if permits.available_permits() == 0 && !std::mem::replace(&mut is_full, true) {
             tracing::warn!(neuron = %proxy.neuron, "all connections of a neuron are taken");
         }
-        // Nobody closes this one.
+        // Nobody closes these.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        if of_all.available_permits() == 0 && !std::mem::replace(&mut are_all_full, true) {
+            tracing::warn!(neuron = %proxy.neuron, "all connections of all neurons are taken");
+        }
+        let Ok(place) = Arc::clone(&of_all).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -187,7 +219,7 @@ async fn accept(proxy: Arc<Proxy>, listener: UnixListener, stop: CancellationTok
         let (own, stop) = (Arc::clone(&proxy), stop.clone());
         proxy.tasks.spawn(async move {
             stop.run_until_cancelled(Box::pin(exchange::run(&own, stream))).await;
-            drop(permit);
+            drop((permit, place));
         });
     }
 }

@@ -17,7 +17,8 @@ use crate::exchange::{Exchange, Next};
 use crate::headers;
 use crate::proxy::too_slow;
 use crate::refusal::Refusal;
-use crate::rules::credential::{Credential, contains};
+use crate::rules::Rules;
+use crate::rules::credential::{Credential, Placeholder, contains};
 use crate::target::Target;
 
 /// Largest head of an answer, which is also the read buffer of a connection: servers send at most
@@ -60,10 +61,14 @@ async fn attempt(
     route: &mut Route,
 ) -> Result<Response<Answer>, Refusal> {
     let (proxy, target) = (&exchange.proxy, &route.target);
-    let guard = proxy.rules.request(target, request.method())?;
+    let is_web_socket = headers::asks_for_web_socket(&request);
+    let guard = match is_web_socket {
+        true => proxy.rules.web_socket(target)?,
+        false => proxy.rules.request(target, request.method())?,
+    };
     let credentials = proxy.rules.credentials_for(&target.place);
-    no_placeholder(&request, proxy.rules.credentials(), &credentials)?;
-    let client = headers::asks_for_web_socket(&request).then(|| hyper::upgrade::on(&mut request));
+    no_placeholder(&request, &proxy.rules, &credentials)?;
+    let client = is_web_socket.then(|| hyper::upgrade::on(&mut request));
 
     let limit = proxy.options.limits.connect_max;
     let due = Instant::now() + limit;
@@ -103,15 +108,11 @@ async fn attempt(
 /// should know, and not be told by the server's refusal.
 fn no_placeholder(
     request: &Request<Incoming>,
-    all: &[Credential],
+    rules: &Rules,
     set: &[&Credential],
 ) -> Result<(), Refusal> {
     let uri = request.uri().to_string();
-    for credential in all {
-        let Some((variable, placeholder)) = credential.variable().zip(credential.placeholder())
-        else {
-            continue;
-        };
+    for (Placeholder { variable, text: placeholder }, credential) in rules.placeholders() {
         let place = credential_place(credential);
         if contains(uri.as_bytes(), placeholder.as_bytes()) {
             return Err(Refusal::forbidden(format!(
@@ -131,9 +132,13 @@ fn no_placeholder(
     Ok(())
 }
 
-fn credential_place(credential: &Credential) -> String {
-    let (header, pattern) = (&credential.header, &credential.pattern);
-    format!("it is filled in in {header} of requests to {pattern} alone")
+fn credential_place(credential: Option<&Credential>) -> String {
+    match credential {
+        Some(Credential { header, pattern, .. }) => {
+            format!("it is filled in in {header} of requests to {pattern} alone")
+        }
+        None => "there is no credential for it any more".to_owned(),
+    }
 }
 
 /// Writes the request anew for the server.

@@ -132,7 +132,7 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<(Vec<u8>, Option<S
 }
 
 /// Reads the name out of the first records of a stream; none while there is more to come.
-fn parse(bytes: &[u8]) -> Result<Option<Option<String>>, Unfit> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Option<String>>, Unfit> {
     match bytes.first() {
         None => return Ok(None),
         Some(&HANDSHAKE) => {}
@@ -215,7 +215,7 @@ fn only_name(data: &[u8]) -> Option<String> {
 }
 
 /// What the library that speaks TLS itself reads; none where it reads nothing.
-fn second_opinion(bytes: &[u8]) -> Option<Option<String>> {
+pub(crate) fn second_opinion(bytes: &[u8]) -> Option<Option<String>> {
     let mut acceptor = Acceptor::default();
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -35,8 +35,11 @@ mod door;
 mod error;
 mod exchange;
 mod forward;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod headers;
 mod hello;
+mod kept;
 mod options;
 mod proxy;
 mod refusal;
@@ -45,6 +48,6 @@ mod target;
 mod tunnel;
 mod wire;
 
-pub use door::{Certificates, Door};
+pub use door::{Certificates, Door, check};
 pub use error::EgressError;
 pub use options::{Limits, Options};

@@ -7,6 +7,7 @@ use driver_api::{Clock, SystemClock};
 use outbound::{Dial, Resolve, SystemResolver, TcpDial};
 use rustls::pki_types::CertificateDer;
 use stdx::Secret;
+use tokio::sync::Semaphore;
 
 /// Connections of one neuron at once: package managers and test runners open some dozens. Each
 /// costs two descriptors of this process, and those of all neurons share its limit.
@@ -63,16 +64,20 @@ pub struct Options {
     pub ca_path: String,
     /// Where they find the machine's root certificates with that one among them.
     pub bundle_path: String,
-    /// The key of the neuron's authority (PKCS#8), from [`Door::authority_key`] of the door that it
-    /// had before; a fresh one where absent. With another key, commands that have read the
-    /// certificate trust the proxy no more.
+    /// What [`Door::kept`] was of the door that the neuron had before: its authority and its
+    /// placeholders, which are fresh ones where this is absent or cannot be read. With another
+    /// authority, commands that have read the certificate trust the proxy no more, and other
+    /// placeholders are none that they know.
     ///
-    /// [`Door::authority_key`]: crate::Door::authority_key
-    pub authority_key: Option<Secret<Vec<u8>>>,
+    /// [`Door::kept`]: crate::Door::kept
+    pub kept: Option<Secret<Vec<u8>>>,
     /// Certificates that servers may be vouched for by, beside those of the machine.
     pub further_roots: Vec<CertificateDer<'static>>,
     /// How much and how long.
     pub limits: Limits,
+    /// Places for connections of all doors that have this one; a connection that finds none waits
+    /// to be accepted. Without an end where nothing is said, beside the limit of each door.
+    pub connections: Arc<Semaphore>,
     /// Turns names into addresses.
     pub resolver: Arc<dyn Resolve>,
     /// Connects to addresses.
@@ -87,9 +92,10 @@ impl Default for Options {
             proxy_url: "http://127.0.0.1:3128".to_owned(),
             ca_path: "/run/narthex/egress-ca.pem".to_owned(),
             bundle_path: "/run/narthex/egress-roots.pem".to_owned(),
-            authority_key: None,
+            kept: None,
             further_roots: Vec::new(),
             limits: Limits::default(),
+            connections: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             resolver: Arc::new(SystemResolver::default()),
             dial: Arc::new(TcpDial),
             clock: Arc::new(SystemClock::default()),

@@ -9,7 +9,7 @@ use outbound::{AllowedTarget, Guard};
 
 use crate::error::EgressError;
 use crate::refusal::Refusal;
-use crate::rules::credential::Credential;
+use crate::rules::credential::{Credential, Placeholder};
 use crate::target::{Place, Target};
 
 pub(crate) mod credential;
@@ -151,14 +151,16 @@ pub(crate) struct Rules {
     allow: Vec<Rule>,
     /// The most precise first.
     credentials: Vec<Credential>,
+    /// Placeholders that commands know and that no credential is behind any more.
+    orphans: Vec<Placeholder>,
 }
 
 impl Rules {
-    /// Reads them.
+    /// Reads them. `known` are the placeholders that commands know already.
     ///
     /// # Errors
     /// [`EgressError::Rule`] names the field.
-    pub(crate) fn read(egress: &Egress) -> Result<Self, EgressError> {
+    pub(crate) fn read(egress: &Egress, known: Vec<Placeholder>) -> Result<Self, EgressError> {
         if egress.allow.len() > RULES_MAX {
             let reason = format!("more than {RULES_MAX} rules: join hosts by `*.`");
             return Err(EgressError::rule("egress.allow", reason));
@@ -177,7 +179,7 @@ impl Rules {
             let place = format!("egress.credentials[{at}]");
             let pattern = Pattern::parse(&credential.host)
                 .map_err(|reason| EgressError::rule(format!("{place}.host"), reason))?;
-            let credential = Credential::read(credential, pattern, &place)?;
+            let credential = Credential::read(credential, pattern, (&place, &known))?;
             if !set.insert((credential.pattern.clone(), credential.header.clone())) {
                 let reason = "another credential sets this header for this host";
                 return Err(EgressError::rule(format!("{place}.header"), reason));
@@ -190,7 +192,16 @@ impl Rules {
             credentials.push(credential);
         }
         credentials.sort_by_key(|credential| std::cmp::Reverse(credential.pattern.precision()));
-        Ok(Self { allow, credentials })
+        let orphans = known.into_iter().filter(|known| !variables.contains(&known.variable));
+        Ok(Self { allow, credentials, orphans: orphans.collect() })
+    }
+
+    /// The placeholders that commands know, each with its credential where there is one.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&Placeholder, Option<&Credential>)> {
+        let own = self.credentials.iter();
+        let own =
+            own.filter_map(|own| own.placeholder().map(|placeholder| (placeholder, Some(own))));
+        own.chain(self.orphans.iter().map(|orphan| (orphan, None)))
     }
 
     /// All credentials.
@@ -228,6 +239,24 @@ impl Rules {
             return Err(Refusal::forbidden(reason));
         }
         Ok(guard(&allowing))
+    }
+
+    /// Judges a request to go on as a web socket. What goes over one is not seen, so that it takes
+    /// a rule for all methods.
+    pub(crate) fn web_socket(&self, target: &Target) -> Result<Guard, Refusal> {
+        let rules = self.rules(target)?;
+        let unlimited: Vec<_> =
+            rules.iter().copied().filter(|rule| rule.methods.is_empty()).collect();
+        if unlimited.is_empty() {
+            let reason = format!(
+                "the methods for {} are limited ({}), and what goes over a web socket is not seen: \
+                 its rule would have to allow all",
+                target.place,
+                methods(&rules)
+            );
+            return Err(Refusal::forbidden(reason));
+        }
+        Ok(guard(&unlimited))
     }
 
     /// Judges a `CONNECT`.

@@ -15,6 +15,7 @@ use ::agent::wire::{self, Step};
 use driver_api::{Fault, Output, Process, Spawn, WorkspaceError};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::link::Link;
@@ -65,6 +66,8 @@ struct Shared {
     way: Way,
     link: Mutex<Option<Link>>,
     is_closed: AtomicBool,
+    /// Cancelled to end what every agent runs that there ever was.
+    closing: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -89,6 +92,7 @@ impl Agent {
                 way,
                 link: Mutex::new(None),
                 is_closed: AtomicBool::new(false),
+                closing: CancellationToken::new(),
                 tasks: TaskTracker::new(),
             }),
         }
@@ -112,6 +116,8 @@ impl Agent {
     /// can be started afterwards.
     pub async fn close(&self) {
         self.shared.is_closed.store(true, Ordering::Release);
+        // Those that were given up for others, too.
+        self.shared.closing.cancel();
         let link = self.shared.link.lock().await.take();
         if let Some(link) = link
             && tokio::time::timeout(CLOSE_TIME, link.close()).await.is_err()
@@ -152,11 +158,13 @@ impl Agent {
     ) -> Result<Box<dyn Process>, WorkspaceError> {
         let program = shown(spawn.argv.first().map_or(b"".as_slice(), Vec::as_slice));
         let cwd = shown(&spawn.cwd);
-        let (id, requests, events) = self.link().await?.register()?;
+        let link = self.link().await?;
+        let (id, requests, events) = link.register()?;
         let mut frame = Vec::new();
         // The length of the input was checked before, so it is the rest that is too long.
         wire::Request::Spawn(spawn).encode(id, &mut frame).map_err(|_| too_long(&program))?;
-        let (pump, process) = Pump::new(id, requests, events, output);
+        let silent = link.silent().clone();
+        let (pump, process) = Pump::new(id, (requests, silent), events, output);
         let (started, is_started) = oneshot::channel();
         // Dropping this future from here on drops the process, which ends the tree.
         let _task = self.shared.tasks.spawn(pump.run(frame, started));
@@ -170,13 +178,18 @@ impl Agent {
                 }
                 Err(Fault::new(format!("agent died while it started {program}")).into())
             }
-            Err(_) => Err(Fault::new(format!("agent did not start {program} in time")).into()),
+            Err(_) => {
+                // Somebody stopped it, or it hangs: the next command is another's.
+                link.silent().cancel();
+                Err(Fault::new(format!("agent did not start {program} in time")).into())
+            }
         }
     }
 
     async fn link(&self) -> Result<Link, WorkspaceError> {
         let mut slot = self.shared.link.lock().await;
-        if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
+        let fit = |link: &&Link| link.is_alive() && !link.silent().is_cancelled();
+        if let Some(link) = slot.as_ref().filter(fit) {
             return Ok(link.clone());
         }
         if self.shared.is_closed.load(Ordering::Acquire) {
@@ -184,11 +197,13 @@ impl Agent {
         }
         if let Some(death) = slot.as_ref().and_then(Link::death) {
             tracing::warn!(%death, "agent died, starting another");
+        } else if slot.is_some() {
+            tracing::warn!("agent did not answer in time, turning to another");
         }
-        let tasks = &self.shared.tasks;
+        let around = (&self.shared.tasks, self.shared.closing.child_token());
         let link = match &self.shared.way {
-            Way::Start { command, open_files } => Link::start(command, *open_files, tasks).await?,
-            Way::Connect(door) => Link::connect(door.open(Use::Commands).await?, tasks),
+            Way::Start { command, open_files } => Link::start(command, *open_files, around).await?,
+            Way::Connect(door) => Link::connect(door.open(Use::Commands).await?, around),
         };
         Ok(slot.insert(link).clone())
     }
@@ -237,5 +252,61 @@ fn refusal(step: Step, errno: i32, program: &str, cwd: &str) -> WorkspaceError {
             let source = std::io::Error::from_raw_os_error(errno);
             Fault::with(format!("start {program} in {cwd}"), source).into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that becomes an agent which greets and then does nothing; each writes a line into
+    /// a file.
+    fn stopped(list: &Path) -> Vec<OsString> {
+        let mut hello = Vec::new();
+        let greeting = wire::Reply::Hello { version: wire::VERSION };
+        greeting.encode(0, &mut hello).unwrap();
+        let octal: String = hello.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        let script = format!("printf '{octal}' >&0; echo x >>{}; exec sleep 1000", list.display());
+        ["/bin/sh", "-c", &script].map(OsString::from).to_vec()
+    }
+
+    fn spawn() -> Spawn {
+        let argv = vec!["true".to_owned()];
+        Spawn { argv, cwd: "/".into(), env: Vec::new(), stdin: Vec::new() }
+    }
+
+    /// Waits until so many agents have greeted.
+    async fn greeted(list: &Path, count: usize) {
+        let all = async {
+            while std::fs::read_to_string(list).unwrap_or_default().lines().count() < count {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all).await.expect("no other was started");
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_starts_nothing_in_time_is_given_up_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("list");
+        let agent = Agent::new(AgentOptions { command: stopped(&list) });
+        let environment = Environment::new([], &[]);
+        for count in 1..=2 {
+            agent.link().await.unwrap();
+            greeted(&list, count).await;
+            tokio::time::pause();
+            let (output, _pieces) = mpsc::channel(1);
+            let started = agent.spawn_in(Path::new("/"), &environment, spawn(), output).await;
+            let error = started.map(drop).unwrap_err().to_string();
+            assert!(error.contains("did not start true in time"), "{error}");
+            tokio::time::resume();
+        }
+        tokio::time::pause();
+        let left = async {
+            agent.close().await;
+            agent.shared.tasks.close();
+            agent.shared.tasks.wait().await;
+        };
+        tokio::time::timeout(Duration::from_secs(600), left).await.expect("an agent was left");
     }
 }

@@ -41,7 +41,7 @@ impl Environment {
     /// Takes over an environment without its secrets, then sets or removes `own`.
     pub(crate) fn new(
         inherited: impl IntoIterator<Item = (OsString, OsString)>,
-        own: Vec<(String, Option<String>)>,
+        own: &[(String, Option<String>)],
     ) -> Self {
         let kept = inherited.into_iter().filter(|(name, _)| !is_secret(name));
         let mut made = Self { pairs: kept.collect() };
@@ -49,7 +49,7 @@ impl Environment {
             made.set(name, Some(value.into()));
         }
         for (name, value) in own {
-            made.set(&name, value.map(OsString::from));
+            made.set(name, value.as_ref().map(OsString::from));
         }
         made
     }
@@ -112,7 +112,7 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)))
             .collect();
-        Environment::new(inherited, own)
+        Environment::new(inherited, &own)
     }
 
     #[test]

@@ -47,10 +47,10 @@ pub fn host(options: HostOptions, agent: Agent) -> Result<Arc<dyn Workspace>, Wo
         Some(place) => roots.get_mut(..=place).unwrap_or_default().rotate_right(1),
         None => roots.insert(0, cwd.clone()),
     }
-    let environment = Environment::new(std::env::vars_os(), env);
+    let environment = Environment::new(std::env::vars_os(), &env);
     let home = environment.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let locator = Arc::new(Locator { cwd, roots, home });
-    Ok(Arc::new(Host { locator, environment, agent }))
+    Ok(Arc::new(Host { locator, env, agent }))
 }
 
 fn real_folder(path: &Path) -> Result<PathBuf, WorkspaceError> {
@@ -68,7 +68,9 @@ fn real_folder(path: &Path) -> Result<PathBuf, WorkspaceError> {
 #[derive(Debug)]
 struct Host {
     locator: Arc<Locator>,
-    environment: Environment,
+    /// What [`HostOptions::env`] says. The whole environment is put together for each command:
+    /// most sessions that are open run none, and it has some kilobytes.
+    env: Vec<(String, Option<String>)>,
     agent: Agent,
 }
 
@@ -124,7 +126,8 @@ impl Workspace for Host {
         spawn: Spawn,
         output: mpsc::Sender<Output>,
     ) -> Result<Box<dyn Process>, WorkspaceError> {
-        self.agent.spawn_in(&self.locator.cwd, &self.environment, spawn, output).await
+        let environment = Environment::new(std::env::vars_os(), &self.env);
+        self.agent.spawn_in(&self.locator.cwd, &environment, spawn, output).await
     }
 }
 

@@ -16,4 +16,4 @@ mod neuron;
 
 pub use agent::{Agent, AgentOptions};
 pub use host::{HostOptions, host};
-pub use neuron::{EgressDoor, EgressGate, NeuronOptions, neurons};
+pub use neuron::{EgressDoor, EgressGate, EgressPlace, NeuronOptions, neurons};

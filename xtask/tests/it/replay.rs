@@ -4,6 +4,12 @@ use std::path::{Path, PathBuf};
 
 #[path = "../../../fuzz/fuzz_targets/agent_frames.rs"]
 mod agent_frames;
+#[path = "../../../fuzz/fuzz_targets/cortex_request.rs"]
+mod cortex_request;
+#[path = "../../../fuzz/fuzz_targets/egress_hello.rs"]
+mod egress_hello;
+#[path = "../../../fuzz/fuzz_targets/egress_target.rs"]
+mod egress_target;
 #[path = "../../../fuzz/fuzz_targets/event.rs"]
 mod event;
 #[path = "../../../fuzz/fuzz_targets/event_stream.rs"]
@@ -12,6 +18,10 @@ mod event_stream;
 mod hooks_target;
 #[path = "../../../fuzz/fuzz_targets/host.rs"]
 mod host;
+#[path = "../../../fuzz/fuzz_targets/neuron_files.rs"]
+mod neuron_files;
+#[path = "../../../fuzz/fuzz_targets/neuron_plan.rs"]
+mod neuron_plan;
 #[path = "../../../fuzz/fuzz_targets/outbound_url.rs"]
 mod outbound_url;
 #[path = "../../../fuzz/fuzz_targets/patch.rs"]
@@ -29,12 +39,17 @@ const LEFT_OUT: &str = "sse";
 /// Looks at one input; panics where something is wrong.
 type Check = fn(&[u8]);
 
-const TARGETS: [(&str, Check); 10] = [
+const TARGETS: [(&str, Check); 15] = [
     ("agent_frames", agent_frames::check),
+    ("cortex_request", cortex_request::check),
+    ("egress_hello", egress_hello::check),
+    ("egress_target", egress_target::check),
     ("event", event::check),
     ("event_stream", event_stream::check),
     ("hooks", hooks_target::check),
     ("host", host::check),
+    ("neuron_files", neuron_files::check),
+    ("neuron_plan", neuron_plan::check),
     ("outbound_url", outbound_url::check),
     ("patch", patch::check),
     ("rule", rule::check),
@@ -70,6 +85,21 @@ fn agent_frames_holds() {
 }
 
 #[test]
+fn cortex_request_holds() {
+    replay("cortex_request");
+}
+
+#[test]
+fn egress_hello_holds() {
+    replay("egress_hello");
+}
+
+#[test]
+fn egress_target_holds() {
+    replay("egress_target");
+}
+
+#[test]
 fn event_holds() {
     replay("event");
 }
@@ -87,6 +117,16 @@ fn hooks_holds() {
 #[test]
 fn host_holds() {
     replay("host");
+}
+
+#[test]
+fn neuron_files_holds() {
+    replay("neuron_files");
+}
+
+#[test]
+fn neuron_plan_holds() {
+    replay("neuron_plan");
 }
 
 #[test]

@@ -27,7 +27,7 @@ const ASLEEP: Duration = Duration::from_secs(70);
 
 pub(super) async fn rows(ground: &Ground<'_>) -> Result<Vec<Row>> {
     let Some(subject) = ground.narthex() else { return Ok(Vec::new()) };
-    let (mut fresh, mut asleep) = (Vec::new(), Vec::new());
+    let (mut fresh, mut asleep, mut further) = (Vec::new(), Vec::new(), Vec::new());
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     let (mut held, mut after) = (Vec::new(), Vec::new());
     for round in 0..ground.rounds().min(3) {
@@ -39,6 +39,12 @@ pub(super) async fn rows(ground: &Ground<'_>) -> Result<Vec<Row>> {
         if ground.bench.options.is_slow && round == 0 {
             tokio::time::sleep(ASLEEP).await;
             asleep.push((house.served.resident_kib() - before) / float(IDLE));
+            // The first ones have shown the process how much it may need at once; what further
+            // ones add is what is kept of each.
+            let before = house.served.resident_kib();
+            house.create(IDLE).await?;
+            tokio::time::sleep(ASLEEP).await;
+            further.push((house.served.resident_kib() - before) / float(IDLE));
         }
         house.stop()?;
         let live = live(ground, subject, false).await?;
@@ -51,6 +57,7 @@ pub(super) async fn rows(ground: &Ground<'_>) -> Result<Vec<Row>> {
         Row::new(format!("memory a fresh idle session after 3 s ({IDLE}), KiB"), "0")
             .narthex(&fresh),
         Row::new("the same after 70 s, KiB", "0").narthex(&asleep),
+        Row::new(format!("the same of {IDLE} more, KiB"), "0").narthex(&further),
         Row::new(format!("memory a live session between steps, 50 messages ({LIVE}), KiB"), "≤ 60")
             .narthex(&alone),
         Row::new("the same with a viewer each, KiB", "").narthex(&watched),

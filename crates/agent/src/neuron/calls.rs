@@ -7,8 +7,12 @@
 //! of files, modules, clocks, swap, quotas, and what passes its flags where they cannot be looked
 //! at (`clone3`, `openat2`; libraries fall back to the older calls).
 //!
+//! Nor can the limit of core dumps be changed: it is what keeps the machine's handler of them away.
+//!
 //! Nor can a file be made that lends its owner's rights to whoever executes it: in a folder that is
 //! written through, the owner is somebody of the machine.
+
+mod search;
 
 use std::collections::BTreeMap;
 
@@ -17,8 +21,8 @@ use libc::{
     CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, c_long,
 };
 use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is,
-    SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    BackendError, BpfProgram, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
+    SeccompRule,
 };
 
 /// Namespaces of time have no constant in every version of the C library.
@@ -95,7 +99,7 @@ const PLAIN: &[c_long] = calls![
     SYS_mq_timedreceive SYS_mq_timedsend SYS_mq_unlink SYS_mremap SYS_msgctl SYS_msgget
     SYS_msgrcv SYS_msgsnd SYS_msync SYS_munlock SYS_munlockall SYS_munmap SYS_nanosleep
     SYS_newfstatat SYS_pidfd_open SYS_pidfd_send_signal SYS_pipe2 SYS_pkey_alloc SYS_pkey_free
-    SYS_pkey_mprotect SYS_ppoll SYS_prctl SYS_pread64 SYS_preadv SYS_preadv2 SYS_prlimit64
+    SYS_pkey_mprotect SYS_ppoll SYS_prctl SYS_pread64 SYS_preadv SYS_preadv2
     SYS_pselect6 SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead SYS_readlinkat
     SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_remap_file_pages SYS_removexattr
     SYS_renameat2 SYS_restart_syscall SYS_rseq SYS_rt_sigaction SYS_rt_sigpending
@@ -122,15 +126,20 @@ const OLDER: &[c_long] = calls![
     SYS_access SYS_alarm SYS_arch_prctl SYS_chown SYS_dup2 SYS_epoll_create SYS_epoll_ctl_old
     SYS_epoll_wait SYS_epoll_wait_old SYS_eventfd SYS_fork SYS_futimesat SYS_getdents
     SYS_getpgrp SYS_getrlimit SYS_inotify_init SYS_lchown SYS_link SYS_lstat SYS_mkdir SYS_pause
-    SYS_pipe SYS_poll SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_select SYS_setrlimit
+    SYS_pipe SYS_poll SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_select
     SYS_signalfd SYS_stat SYS_symlink SYS_sync_file_range SYS_time SYS_unlink SYS_utime
     SYS_utimes SYS_vfork
 ];
 
-/// `renameat`, `sync_file_range`, `getrlimit`, `setrlimit`, which the C library's bindings leave
-/// out here.
+/// `renameat`, `sync_file_range`, `getrlimit`, which the C library's bindings leave out here.
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER: &[c_long] = &[38, 84, 163, 164];
+const OLDER: &[c_long] = &[38, 84, 163];
+
+#[cfg(target_arch = "x86_64")]
+const SETRLIMIT: c_long = libc::SYS_setrlimit;
+/// Left out there as well.
+#[cfg(not(target_arch = "x86_64"))]
+const SETRLIMIT: c_long = 164;
 
 fn condition(
     argument: u8,
@@ -146,6 +155,11 @@ fn condition(
 /// # Errors
 /// On an architecture for which there are no filters.
 pub(super) fn filter() -> Result<BpfProgram, BackendError> {
+    search::program(&rules()?)
+}
+
+/// What is allowed: whatever the arguments are where there is no rule, else where one fits.
+fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         PLAIN.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     let no_namespace = condition(0, Width::Qword, Is::MaskedEq(NAMESPACES), 0)?;
@@ -169,6 +183,14 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
         personalities.push(SeccompRule::new(vec![same])?);
     }
     rules.insert(libc::SYS_personality, personalities);
+    // A core dump goes to whatever program the machine has for them, with its rights, unless the
+    // limit is exactly 1; see `restrict::limit`.
+    let core = u64::from(libc::RLIMIT_CORE);
+    let no_core = |argument| condition(argument, Width::Dword, Is::Ne, core);
+    rules.insert(SETRLIMIT, vec![SeccompRule::new(vec![no_core(0)?])?]);
+    let asks_only = condition(2, Width::Qword, Is::Eq, 0)?;
+    let either = [SeccompRule::new(vec![no_core(1)?])?, SeccompRule::new(vec![asks_only])?];
+    rules.insert(libc::SYS_prlimit64, either.to_vec());
     let lends_nothing =
         |mode| condition(mode, Width::Dword, Is::MaskedEq(LENDING), 0).map(|mode| vec![mode]);
     for (call, mode) in MODES {
@@ -180,9 +202,7 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
             [SeccompRule::new(vec![makes_nothing])?, SeccompRule::new(lends_nothing(*mode)?)?];
         rules.insert(*call, either.to_vec());
     }
-    let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
-    SeccompFilter::new(rules, absent, SeccompAction::Allow, architecture)?.try_into()
+    Ok(rules)
 }
 
 #[cfg(test)]

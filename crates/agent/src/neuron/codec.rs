@@ -239,6 +239,7 @@ structure!(Plan {
     layers,
     base,
     layer,
+    disk,
     folder,
     home,
     host_id,

@@ -23,7 +23,7 @@ use super::root;
 use super::source::Sources;
 use super::warden::{Door, Warden, WayOut};
 use crate::sys;
-use crate::sys::namespace::{raise_loopback, unshare};
+use crate::sys::namespace::{empty_bounding_set, raise_loopback, unshare};
 
 /// The launcher's word that the ids of the user namespace are set.
 pub(super) const MAPPED: u8 = b'M';
@@ -94,6 +94,9 @@ impl First<'_> {
         }
         let mut notes = Notes::default();
         let plan = self.plan;
+        if plan.layers.has(Layer::Network) {
+            unshare(libc::CLONE_NEWNET).at("make a network namespace")?;
+        }
         let mut restrictions = Restrictions::prepare_calls(plan)?;
         hear(control, MAPPED)?;
         let has_user = plan.layers.has(Layer::User);
@@ -109,7 +112,7 @@ impl First<'_> {
         let egress = if plan.layers.has(Layer::Mount) {
             root::build(plan, sources, &mut notes)?
         } else {
-            sources.egress
+            sources.into_egress()
         };
         sys::blank_standard_files().at("open /dev/null")?;
         let way_out = open_network(plan, egress)?;
@@ -127,6 +130,10 @@ impl First<'_> {
         if has_user && plan.layers.has(Layer::Capabilities) {
             become_user(&own)?;
         } else if let Some(host_id) = plan.host_id.filter(|_| !has_user) {
+            if plan.layers.has(Layer::Capabilities) {
+                // With the other id the right to do so is gone.
+                empty_bounding_set().at("empty the bounding set")?;
+            }
             take_ids(host_id)?;
         }
         drop(own);

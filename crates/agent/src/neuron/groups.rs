@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::layer::Layer;
@@ -48,13 +49,18 @@ pub(super) struct Groups {
     pub(super) made: Vec<PathBuf>,
     /// The one of the second version, in which the first process can be born.
     pub(super) unified: Option<PathBuf>,
+    /// Which of them sets a limit for what.
+    limits: Vec<(PathBuf, Layer)>,
 }
 
 impl Groups {
     /// Makes them. What cannot be had is noted as missing; nothing of it is a failure.
     pub(super) fn make(plan: &Plan, notes: &mut Notes) -> Self {
+        Self::make_in(&hierarchies(), plan, notes)
+    }
+
+    fn make_in(hierarchies: &[Hierarchy], plan: &Plan, notes: &mut Notes) -> Self {
         let mut groups = Self::default();
-        let hierarchies = hierarchies();
         let name = format!("{PREFIX}{}", plan.name);
         let mut settings = Setting::of(&plan.limits, plan);
         let counts_by_user = plan.layers.has(Layer::User);
@@ -65,43 +71,73 @@ impl Groups {
                 setting.first.clear();
             }
         }
-        for hierarchy in &hierarchies {
+        for hierarchy in hierarchies {
             let wanted: Vec<&Setting> =
                 settings.iter().filter(|setting| setting.is_for(hierarchy)).collect();
             if wanted.is_empty() && !hierarchy.is_unified {
                 continue;
             }
-            for parent in parents(plan, hierarchy) {
-                let Ok(path) = hierarchy.make_below(&parent, &name, &wanted) else { continue };
-                for setting in &wanted {
-                    if setting.write(&path, hierarchy.is_unified).is_ok() {
-                        notes.have(setting.layer);
-                    }
+            let Some((path, enabled)) =
+                hierarchy.make_group(parents(plan, hierarchy), &name, &wanted)
+            else {
+                continue;
+            };
+            for setting in enabled {
+                if setting.write(&path, hierarchy.is_unified).is_ok() {
+                    notes.have(setting.layer);
+                    groups.limits.push((path.clone(), setting.layer));
                 }
-                if hierarchy.is_unified {
-                    groups.unified = Some(path.clone());
-                }
-                groups.made.push(path);
-                break;
             }
+            if hierarchy.is_unified {
+                groups.unified = Some(path.clone());
+            }
+            groups.made.push(path);
         }
         for setting in settings {
             // The limit of processes is one of resources as well.
             if !notes.layers.has(setting.layer) && setting.layer != Layer::Pids {
-                notes.lack(setting.layer, setting.reason(&hierarchies));
+                notes.lack(setting.layer, setting.reason(hierarchies));
             }
         }
         groups
     }
 
-    /// Puts a process into all of them but the one in which it was born.
-    pub(super) fn place(&self, pid: Pid, is_born_in: bool) -> io::Result<()> {
-        for group in &self.made {
-            if !(is_born_in && self.unified.as_ref() == Some(group)) {
-                fs::write(group.join("cgroup.procs"), pid.as_raw_pid().to_string())?;
+    /// Puts a process into all of them but the one in which it was born. One that it may not enter
+    /// is let go of, and what it would have limited is noted as missing: who may make a group need
+    /// not be allowed to move somebody there from where he is.
+    pub(super) fn place(&mut self, pid: Pid, is_born_in: bool, notes: &mut Notes) {
+        let born = self.unified.clone().filter(|_| is_born_in);
+        let (limits, unified) = (&self.limits, &mut self.unified);
+        self.made.retain(|group| {
+            if born.as_ref() == Some(group) {
+                return true;
             }
-        }
-        Ok(())
+            let entered = fs::write(group.join("cgroup.procs"), pid.as_raw_pid().to_string());
+            let error = match entered {
+                // A process that is gone has said why.
+                Err(error) if error.raw_os_error() != Some(Errno::SRCH.raw_os_error()) => error,
+                _ => return true,
+            };
+            for (_, layer) in limits.iter().filter(|(path, _)| path == group) {
+                notes.layers = notes.layers.without(*layer);
+                if *layer == Layer::Pids {
+                    // Of resources there is a limit as well.
+                    continue;
+                }
+                let what = layer.as_str();
+                let reason = format!(
+                    "the limit of {what} is not in force: the neuron may not enter its cgroup: \
+                     {error}; run as root, or let the service manager delegate a cgroup that \
+                     narthex itself is in (Delegate=yes)"
+                );
+                notes.lack(*layer, reason);
+            }
+            if unified.as_ref() == Some(group) {
+                *unified = None;
+            }
+            let _removed = fs::remove_dir(group).is_ok();
+            false
+        });
     }
 }
 
@@ -190,16 +226,50 @@ impl Hierarchy {
         self.controllers.iter().any(|name| name == controller)
     }
 
-    fn make_below(&self, parent: &Path, name: &str, wanted: &[&Setting]) -> io::Result<PathBuf> {
-        if self.is_unified {
-            for setting in wanted {
-                // Refused where the group has processes of its own: the one above may do.
-                fs::write(
-                    parent.join("cgroup.subtree_control"),
-                    format!("+{}", setting.controller),
-                )?;
+    /// Makes a group below the first of these in which all can be limited that is wanted; where
+    /// there is none, below the first of those in which most can. Returns what can.
+    fn make_group<'s>(
+        &self,
+        parents: Vec<PathBuf>,
+        name: &str,
+        wanted: &[&'s Setting],
+    ) -> Option<(PathBuf, Vec<&'s Setting>)> {
+        let mut lesser: Vec<(PathBuf, Vec<&Setting>)> = Vec::new();
+        for parent in parents {
+            let can = |setting: &&Setting| self.enable(&parent, setting.controller).is_ok();
+            let enabled: Vec<_> = wanted.iter().copied().filter(can).collect();
+            if enabled.len() < wanted.len() {
+                lesser.push((parent, enabled));
+            } else if let Ok(path) = Self::make_below(&parent, name) {
+                return Some((path, enabled));
             }
         }
+        lesser.sort_by_key(|(_, enabled)| std::cmp::Reverse(enabled.len()));
+        let mut lesser = lesser.into_iter();
+        lesser.find_map(|(parent, enabled)| Some((Self::make_below(&parent, name).ok()?, enabled)))
+    }
+
+    /// Sees to it that groups below this one have a controller.
+    fn enable(&self, parent: &Path, controller: &str) -> io::Result<()> {
+        if !self.is_unified {
+            return Ok(());
+        }
+        let lists = |file: &str| {
+            let listed = fs::read_to_string(parent.join(file));
+            listed.map(|listed| listed.split_ascii_whitespace().any(|name| name == controller))
+        };
+        // As it is in a subtree that somebody delegated with some of them.
+        if !lists("cgroup.controllers")? {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if lists("cgroup.subtree_control").unwrap_or_default() {
+            return Ok(());
+        }
+        // Refused where the group has processes of its own: one above may do.
+        fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))
+    }
+
+    fn make_below(parent: &Path, name: &str) -> io::Result<PathBuf> {
         let path = parent.join(name);
         match fs::create_dir(&path) {
             Ok(()) => {}
@@ -351,6 +421,170 @@ mod tests {
         ];
         assert_eq!(shown, expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c)));
         assert!(found[1].has("cpuacct") && !found[1].has("memory"));
+    }
+
+    /// A hierarchy of the second version in a folder: `/a/b` is where this process is. Each of the
+    /// three has its controllers, and a group that says `None` has processes of its own, so that
+    /// it cannot pass any on.
+    fn faked(top: &Path, controllers: [Option<&str>; 3]) -> Hierarchy {
+        let mut path = top.to_owned();
+        for (name, controllers) in ["", "a", "b"].into_iter().zip(controllers) {
+            path.push(name);
+            fs::create_dir_all(&path).unwrap();
+            let text = controllers.unwrap_or("memory pids cpu");
+            fs::write(path.join("cgroup.controllers"), format!("{text}\n")).unwrap();
+            if controllers.is_none() {
+                // Nobody writes to a folder, not even root.
+                fs::create_dir(path.join("cgroup.subtree_control")).unwrap();
+            }
+        }
+        let (mount, own) = (top.to_owned(), top.join("a/b"));
+        Hierarchy { controllers: vec![String::new()], mount, own, is_unified: true }
+    }
+
+    fn limited(limits: Limits) -> Plan {
+        Plan {
+            name: "n-1".to_owned(),
+            layers: super::super::layer::Layers::ALL,
+            base: super::super::plan::Base::default(),
+            layer: "/".into(),
+            disk: None,
+            folder: None,
+            home: "/home/neuron".into(),
+            host_id: None,
+            limits,
+            cgroup_parents: Vec::new(),
+            egress: None,
+            files: Vec::new(),
+        }
+    }
+
+    const ALL: Limits = Limits {
+        memory_bytes: Some(1 << 30),
+        pids: Some(64),
+        cpu_millis: Some(1_500),
+        disk_bytes: None,
+    };
+
+    fn made(top: &Path, controllers: [Option<&str>; 3], plan: &Plan) -> (Groups, Notes) {
+        let hierarchy = faked(top, controllers);
+        let mut notes = Notes::default();
+        let groups = Groups::make_in(&[hierarchy], plan, &mut notes);
+        (groups, notes)
+    }
+
+    fn says(group: &Path, file: &str) -> Option<String> {
+        fs::read_to_string(group.join(file)).ok()
+    }
+
+    #[test]
+    fn limits_of_the_second_version_are_written_where_the_process_is() {
+        let top = tempfile::tempdir().unwrap();
+        let all = Some("cpu memory pids io");
+        let (groups, notes) = made(top.path(), [all; 3], &limited(ALL));
+        let own = top.path().join("a/b/narthex-neuron-n-1");
+        assert_eq!(groups.made, std::slice::from_ref(&own));
+        assert_eq!(groups.unified.as_ref(), Some(&own));
+        for (file, value) in [
+            ("memory.max", "1073741824"),
+            ("memory.swap.max", "0"),
+            ("pids.max", "64"),
+            ("cpu.max", "150000 100000"),
+        ] {
+            assert_eq!(says(&own, file).as_deref(), Some(value), "{file}");
+        }
+        for layer in [Layer::Memory, Layer::Pids, Layer::Cpu] {
+            assert!(notes.layers.has(layer), "{layer:?}");
+        }
+        assert!(notes.missing.is_empty(), "{:?}", notes.missing);
+        // What nobody limits needs no controller, but the group is there to freeze and kill by.
+        let top = tempfile::tempdir().unwrap();
+        let (groups, notes) = made(top.path(), [None; 3], &limited(Limits::default()));
+        assert_eq!(groups.made, [top.path().join("a/b/narthex-neuron-n-1")]);
+        assert!(notes.missing.is_empty() && says(&groups.made[0], "pids.max").is_none());
+    }
+
+    #[test]
+    fn a_group_with_processes_of_its_own_is_passed_over_for_one_above() {
+        let top = tempfile::tempdir().unwrap();
+        let all = Some("cpu memory pids");
+        let (groups, notes) = made(top.path(), [all, all, None], &limited(ALL));
+        assert_eq!(groups.made, [top.path().join("a/narthex-neuron-n-1")]);
+        assert!(notes.missing.is_empty(), "{:?}", notes.missing);
+        // What a group passes on already is not written again, which may be forbidden.
+        let top = tempfile::tempdir().unwrap();
+        let hierarchy = faked(top.path(), [all, all, None]);
+        let passed = top.path().join("a/cgroup.subtree_control");
+        fs::write(&passed, "cpu memory pids\n").unwrap();
+        Groups::make_in(&[hierarchy], &limited(ALL), &mut Notes::default());
+        assert_eq!(fs::read_to_string(passed).unwrap(), "cpu memory pids\n");
+    }
+
+    #[test]
+    fn a_controller_that_was_not_delegated_takes_no_other_along() {
+        let top = tempfile::tempdir().unwrap();
+        let some = Some("memory pids");
+        let (groups, notes) = made(top.path(), [None, some, None], &limited(ALL));
+        let group = top.path().join("a/narthex-neuron-n-1");
+        assert_eq!(groups.made, std::slice::from_ref(&group));
+        assert_eq!(says(&group, "memory.max").as_deref(), Some("1073741824"));
+        assert_eq!(says(&group, "cpu.max"), None);
+        assert!(notes.layers.has(Layer::Memory) && !notes.layers.has(Layer::Cpu));
+        let missing: Vec<_> = notes.missing.iter().map(|entry| entry.layer).collect();
+        assert_eq!(missing, [Layer::Cpu]);
+        assert!(notes.missing[0].reason.contains("Delegate=yes"), "{:?}", notes.missing);
+    }
+
+    #[test]
+    fn what_no_hierarchy_has_is_told() {
+        let top = tempfile::tempdir().unwrap();
+        let (groups, notes) = made(top.path(), [Some("io"); 3], &limited(ALL));
+        assert_eq!(groups.made.len(), 1, "a group without a limit can still be killed by");
+        let reasons: Vec<_> = notes.missing.iter().map(|entry| entry.reason.as_str()).collect();
+        assert_eq!(
+            reasons.len(),
+            2,
+            "processes are limited by a limit of resources too: {reasons:?}"
+        );
+        assert!(reasons.iter().all(|reason| reason.contains("no hierarchy")), "{reasons:?}");
+        let mut notes = Notes::default();
+        let groups = Groups::make_in(&[], &limited(ALL), &mut notes);
+        assert!(groups.made.is_empty() && notes.missing.len() == 2);
+    }
+
+    #[test]
+    fn parents_that_are_given_are_the_only_ones() {
+        let top = tempfile::tempdir().unwrap();
+        let all = Some("cpu memory pids");
+        let mut plan = limited(ALL);
+        plan.cgroup_parents = vec![top.path().join("given"), "/elsewhere".into()];
+        let given = top.path().join("given");
+        fs::create_dir(&given).unwrap();
+        fs::write(given.join("cgroup.controllers"), "cpu memory pids").unwrap();
+        let (groups, _) = made(top.path(), [all; 3], &plan);
+        assert_eq!(groups.made, [given.join("narthex-neuron-n-1")]);
+    }
+
+    #[test]
+    fn a_group_that_may_not_be_entered_limits_nothing() {
+        let pid = rustix::process::getpid();
+        let top = tempfile::tempdir().unwrap();
+        let all = Some("cpu memory pids");
+        let (mut groups, mut notes) = made(top.path(), [all; 3], &limited(ALL));
+        let group = groups.made[0].clone();
+        groups.place(pid, false, &mut notes);
+        assert_eq!(says(&group, "cgroup.procs"), Some(pid.as_raw_pid().to_string()));
+        assert!(notes.missing.is_empty() && groups.made.len() == 1);
+        fs::remove_file(group.join("cgroup.procs")).unwrap();
+        // Nobody writes to a folder.
+        fs::create_dir(group.join("cgroup.procs")).unwrap();
+        groups.place(pid, true, &mut notes);
+        assert_eq!(groups.made.len(), 1, "it was born there");
+        groups.place(pid, false, &mut notes);
+        assert!(groups.made.is_empty() && groups.unified.is_none());
+        let missing: Vec<_> = notes.missing.iter().map(|entry| entry.layer).collect();
+        assert_eq!(missing, [Layer::Memory, Layer::Cpu]);
+        assert!([Layer::Memory, Layer::Cpu].iter().all(|layer| !notes.layers.has(*layer)));
     }
 
     #[test]

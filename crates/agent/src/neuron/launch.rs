@@ -10,14 +10,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, chownat, mkdirat, open};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
-    SocketType, recv, recvmsg, send, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, Shutdown,
+    SocketFlags, SocketType, recv, recvmsg, send, shutdown, socketpair,
 };
-use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, kill_process, umask, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getegid, geteuid, kill_process, setpriority_process, umask, waitpid,
+};
 
+use super::disk::mount_image;
 use super::failure::{At, Outcome, missing, refused};
 use super::first::{First, GO, GONE, MAPPED, PLACED, become_first};
 use super::groups::{self, Groups, remove_cgroups};
@@ -33,8 +36,13 @@ use crate::sys::{self, Side};
 /// How long whoever started the launcher may take to send the plan, or to read the answer.
 const PLAN_TIME: Duration = Duration::from_secs(10);
 
-/// How long the first process may take: a file system that hangs must not hang the launcher.
-const BUILD_TIME: Duration = Duration::from_secs(30);
+/// How long the first process may take: a file system that hangs must not hang the launcher. Less
+/// than the half minute that a driver waits for the launcher, or the reason would come too late to
+/// be heard.
+const BUILD_TIME: Duration = Duration::from_secs(20);
+
+/// The priority of what may be late.
+const LEAST_URGENT: i32 = 19;
 
 /// How many bytes the first process's report may have: a few reasons with paths in them.
 const REPORT_MAX: usize = 64 << 10;
@@ -52,7 +60,7 @@ pub(super) fn run() -> ExitCode {
     };
     let told = tell(&stream, &answer);
     match (told, started) {
-        (Ok(()), Some(started)) => started.release(),
+        (Ok(()), Some(started)) => started.release(&stream),
         (Err(_), Some(started)) => {
             started.end();
             ExitCode::FAILURE
@@ -69,7 +77,7 @@ fn take_order(stream: &OwnedFd) -> Outcome<(Plan, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut along = RecvAncillaryBuffer::new(&mut space);
     let mut head = [0; 4];
-    let received = rustix::io::retry_on_intr(|| {
+    let received = retry_on_intr(|| {
         recvmsg(stream, &mut [IoSliceMut::new(&mut head)], &mut along, RecvFlags::CMSG_CLOEXEC)
     });
     let have = received.at(step)?.bytes;
@@ -91,7 +99,7 @@ fn take_order(stream: &OwnedFd) -> Outcome<(Plan, OwnedFd)> {
 
 fn read_all(stream: &OwnedFd, mut room: &mut [u8]) -> Result<(), Errno> {
     while !room.is_empty() {
-        match rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut *room))? {
+        match retry_on_intr(|| rustix::io::read(stream, &mut *room))? {
             0 => return Err(Errno::CONNRESET),
             count => room = room.get_mut(count..).unwrap_or_default(),
         }
@@ -118,14 +126,18 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Lets the neuron live on its own.
-    fn release(self) -> ExitCode {
+    /// Lets the neuron live on its own. The end of the stream tells that it does.
+    fn release(self, stream: &OwnedFd) -> ExitCode {
         let control = &self.process.control;
         let mut byte = [0];
-        let is_released = send(control, &[GO], SendFlags::NOSIGNAL).is_ok()
-            && recv(control, &mut byte, RecvFlags::empty()).is_ok()
-            && byte == [GONE];
-        // Nobody waits for this.
+        // A machine that freezes and thaws its processes interrupts waits that have a limit.
+        let mut hear = || retry_on_intr(|| recv(control, &mut byte, RecvFlags::empty()));
+        let is_released =
+            send(control, &[GO], SendFlags::NOSIGNAL).is_ok() && hear().is_ok() && byte == [GONE];
+        // Not only closed: a neuron that keeps its descriptors has it too.
+        let _ended = shutdown(stream, Shutdown::Both);
+        // Nobody waits for this, and what runs in the neuron is not to wait for it either.
+        let _calmed = setpriority_process(None, LEAST_URGENT);
         groups::sweep();
         if is_released { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -158,6 +170,9 @@ pub(super) fn start(plan: &Plan, listener: OwnedFd) -> Outcome<Started> {
     check(plan)?;
     let is_root = geteuid().is_root();
     let mut notes = Notes::default();
+    let mut plan = plan.clone();
+    let disk = open_disk(&mut plan, &mut notes);
+    let plan = &plan;
     if plan.layers.has(Layer::HostUser) {
         if is_root && plan.host_id.is_some() {
             notes.have(Layer::HostUser);
@@ -173,9 +188,7 @@ pub(super) fn start(plan: &Plan, listener: OwnedFd) -> Outcome<Started> {
     let mut sources = Sources::default();
     if plan.layers != Layers::NONE {
         sources = Sources::find(plan)?;
-        if !plan.keeps_layers_in_memory() && plan.layers.has(Layer::Mount) {
-            make_layer(plan, &sources, plan.host_id.filter(|_| is_root))?;
-        }
+        sources.layer = disk;
         if is_root {
             sources.open(plan, true)?;
         }
@@ -200,13 +213,34 @@ pub(super) fn start(plan: &Plan, listener: OwnedFd) -> Outcome<Started> {
         become_first(First { plan, sources, listener, is_root, home }, far)
     };
     drop((far, listener, home));
-    let process = Process { pid, control: near, groups };
-    let led = lead(plan, &process, &sources, (is_root, is_born_in), &mut notes);
+    let mut process = Process { pid, control: near, groups };
+    let led = lead(plan, &mut process, &sources, (is_root, is_born_in), &mut notes);
     match led {
         Ok(report) => Ok(Started { report, process }),
         Err(failure) => {
             process.end();
             Err(failure)
+        }
+    }
+}
+
+/// Mounts the image of a limited disk. Where that cannot be, the layers are in memory.
+fn open_disk(plan: &mut Plan, notes: &mut Notes) -> Option<OwnedFd> {
+    let is_asked = plan.layers.has(Layer::Disk) && plan.layers.has(Layer::Mount);
+    let image = plan.disk.take().filter(|_| is_asked && plan.limits.disk_bytes.is_some())?;
+    match mount_image(&image) {
+        Ok(mount) => {
+            plan.disk = Some(image);
+            Some(mount)
+        }
+        Err(error) => {
+            let reason = format!(
+                "the limited disk is in memory, counts as memory of the neuron and cannot be \
+                 forked: its image cannot be mounted: {error}; that needs root, loop devices and \
+                 ext4"
+            );
+            notes.lack(Layer::Disk, reason);
+            None
         }
     }
 }
@@ -218,26 +252,24 @@ fn open_folder(path: &Path) -> Option<OwnedFd> {
 /// Does the launcher's part while the first process does its own, and waits for it.
 fn lead(
     plan: &Plan,
-    process: &Process,
+    process: &mut Process,
     sources: &Sources,
     (is_root, is_born_in): (bool, bool),
     notes: &mut Notes,
 ) -> Outcome<Report> {
+    if !plan.keeps_layers_in_memory() && plan.layers.has(Layer::Mount) {
+        make_layer(plan, sources, plan.host_id.filter(|_| is_root))?;
+    }
     if plan.layers.has(Layer::User) {
         map_ids(plan, process.pid, is_root)?;
         if plan.layers.has(Layer::IdMap) && plan.layers.has(Layer::Mount) {
             map_files(plan, process.pid, sources, is_root, notes)?;
         }
     }
-    let say = |word| send(&process.control, &[word], SendFlags::NOSIGNAL);
     // A process that is gone has said why.
-    let _told = say(MAPPED);
-    match process.groups.place(process.pid, is_born_in) {
-        // The same: there is nobody to place any more.
-        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
-        placed => placed.at("enter the neuron's cgroups")?,
-    }
-    let _told = say(PLACED);
+    let _told = send(&process.control, &[MAPPED], SendFlags::NOSIGNAL);
+    process.groups.place(process.pid, is_born_in, notes);
+    let _told = send(&process.control, &[PLACED], SendFlags::NOSIGNAL);
     let mut bytes = vec![0; REPORT_MAX];
     let mut hear = || recv(&process.control, &mut *bytes, RecvFlags::empty());
     let mut received = hear();
@@ -266,7 +298,7 @@ fn namespaces(layers: Layers) -> u64 {
         (Layer::User, libc::CLONE_NEWUSER),
         (Layer::Mount, libc::CLONE_NEWNS),
         (Layer::Pid, libc::CLONE_NEWPID),
-        (Layer::Network, libc::CLONE_NEWNET),
+        // That of the network takes longest: the process makes it itself, while its ids are set.
         (Layer::Ipc, libc::CLONE_NEWIPC),
         (Layer::Uts, libc::CLONE_NEWUTS),
     ];
@@ -345,7 +377,14 @@ fn users_for(host: HostId, uid: u32, gid: u32) -> Outcome<OwnedFd> {
 /// Makes the folders of the layer and gives them to the neuron.
 fn make_layer(plan: &Plan, sources: &Sources, owner: Option<HostId>) -> Outcome<()> {
     let step = "make the folders of layer";
-    let layer = open_folder(&plan.layer).ok_or(Errno::NOENT).at("open layer")?;
+    let layer = match &sources.layer {
+        Some(layer) => layer.try_clone().at("open layer")?,
+        None => open_folder(&plan.layer).ok_or(Errno::NOENT).at("open layer")?,
+    };
+    if let Some(HostId { uid, gid }) = owner.filter(|_| plan.disk.is_some()) {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        chownat(&layer, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH).at(step)?;
+    }
     for folder in layer_folders(plan, &sources.parts) {
         match mkdirat(&layer, &folder, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}

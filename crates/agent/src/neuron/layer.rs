@@ -27,7 +27,7 @@ pub enum Layer {
     IdMap,
     /// `/proc` is read-only, and what tells much is covered.
     ProcReadOnly,
-    /// No capabilities.
+    /// No capabilities, and no user namespace to have any in.
     Capabilities,
     /// No program gains rights when it is executed.
     NoNewPrivileges,
@@ -46,7 +46,7 @@ pub enum Layer {
     /// [`super::Limits::disk_bytes`].
     Disk,
     /// In a folder that is written through: what a tool outside would execute by itself is
-    /// read-only.
+    /// read-only, and sockets lead nowhere.
     Protected,
 }
 

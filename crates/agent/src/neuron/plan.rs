@@ -80,7 +80,8 @@ pub enum FolderWrites {
     Layer,
     /// Into the folder itself. What a tool outside would execute by itself (`.git/hooks`,
     /// `.git/config`, what a `.git` file points to, `.envrc`, `.mcp.json`, `.narthex` and the
-    /// folders of editors) is read-only where it exists; see [`Layer::Protected`].
+    /// folders of editors) is read-only where it exists, and sockets lead nowhere; see
+    /// [`Layer::Protected`].
     Through,
 }
 
@@ -113,8 +114,9 @@ pub struct Limits {
     pub pids: Option<u32>,
     /// Processor time in thousandths of a core. Needs a cgroup.
     pub cpu_millis: Option<u32>,
-    /// What all layers together may hold, in bytes. The layers are in memory then: they end with
-    /// the neuron, nothing of them is seen in [`Plan::layer`], and they count as its memory.
+    /// What all layers together may hold, in bytes. The layers are in [`Plan::disk`] then. Without
+    /// one they are in memory: they end with the neuron, nothing of them is seen outside, and they
+    /// count as its memory.
     pub disk_bytes: Option<u64>,
 }
 
@@ -159,6 +161,10 @@ pub struct Plan {
     pub base: Base,
     /// The folder of the host that holds what the neuron writes; see [`layout`]. It must exist.
     pub layer: PathBuf,
+    /// An image with a file system (ext4) of [`Limits::disk_bytes`] that holds all of that instead,
+    /// mounted for the neuron alone. Needs root and loop devices; where it cannot be mounted, the
+    /// reason is told with [`Layer::Disk`], and the layers are in memory.
+    pub disk: Option<PathBuf>,
     /// The folder that it works in; [`WORKSPACE`] where absent.
     pub folder: Option<Folder>,
     /// Its home folder inside, absolute, below `/home`.
@@ -180,7 +186,7 @@ pub struct Plan {
 impl Plan {
     /// Tells whether the neuron's layers are in memory; see [`Limits::disk_bytes`].
     pub fn keeps_layers_in_memory(&self) -> bool {
-        self.layers.has(Layer::Disk) && self.limits.disk_bytes.is_some()
+        self.layers.has(Layer::Disk) && self.limits.disk_bytes.is_some() && self.disk.is_none()
     }
 }
 

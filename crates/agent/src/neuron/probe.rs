@@ -73,6 +73,7 @@ fn plan(layers: Layers) -> Plan {
         layers,
         base: Base::default(),
         layer: PathBuf::from("/"),
+        disk: None,
         folder: None,
         home: PathBuf::from("/home/neuron"),
         host_id: geteuid().is_root().then_some(HostId { uid: id, gid: id }),

@@ -4,6 +4,8 @@
 //! What exists is covered by itself, read-only. A `.git` is held in its place too, or it could be
 //! moved away and replaced. Nothing can be laid over what does not exist without leaving something
 //! in the folder: that is reported.
+//!
+//! A socket in the folder leads to a program of the machine, past every wall: it is covered too.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, openat, statat};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use super::failure::{At, Outcome};
@@ -33,19 +35,46 @@ const COVERS_MAX: usize = 128;
 const POINTER_MAX: u64 = 8 << 10;
 
 /// What tools outside execute, or read to know what to execute, in any folder.
-const NAMES: [&str; 5] = [".envrc", ".idea", ".mcp.json", ".narthex", ".vscode"];
+const NAMES: [&str; 11] = [
+    ".cursor",
+    ".devcontainer",
+    ".envrc",
+    ".exrc",
+    ".idea",
+    ".mcp.json",
+    ".narthex",
+    ".nvim.lua",
+    ".nvimrc",
+    ".vscode",
+    ".zed",
+];
 
-/// The same within git's own folders.
-const GIT_NAMES: [&str; 3] = ["config", "config.worktree", "hooks"];
+/// The same within git's own folders. The file `commondir` names another folder to take all of it
+/// from.
+const GIT_NAMES: [&str; 4] = ["commondir", "config", "config.worktree", "hooks"];
 
 /// What should be there, or else can be made by the neuron.
 const EXPECTED: [&str; 4] = [".envrc", ".git", ".narthex", ".vscode"];
+
+/// The same within a `.git`.
+const GIT_EXPECTED: [&str; 2] = ["commondir", "hooks"];
 
 /// A folder to look into.
 struct Visit {
     folder: OwnedFd,
     path: PathBuf,
     is_git: bool,
+}
+
+/// What is laid over a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cover {
+    /// Itself, read-only.
+    Closed,
+    /// Itself, so that it can neither be moved nor removed.
+    Held,
+    /// Nothing that anybody listens on.
+    Blank,
 }
 
 struct Guard<'a> {
@@ -100,7 +129,7 @@ impl Guard<'_> {
                 }
                 budget -= 1;
                 seen.push(name.to_owned());
-                self.look_at(&visit, name, entry.file_type(), &mut queue)?;
+                self.look_at(&visit, name, kind_of(&visit.folder, name, &entry), &mut queue)?;
             }
             self.note_absent(&visit, &seen);
         }
@@ -111,7 +140,7 @@ impl Guard<'_> {
         let expected: &[&str] = if visit.path.as_os_str().is_empty() {
             &EXPECTED
         } else if visit.path.file_name() == Some(OsStr::new(".git")) {
-            &["hooks"]
+            &GIT_EXPECTED
         } else {
             return;
         };
@@ -132,11 +161,14 @@ impl Guard<'_> {
         if NAMES.iter().any(|known| name == *known)
             || visit.is_git && GIT_NAMES.iter().any(|known| name == *known)
         {
-            return self.cover(&visit.folder, name, &path, true);
+            return self.cover(&visit.folder, name, &path, Cover::Closed);
+        }
+        if kind == FileType::Socket {
+            return self.cover(&visit.folder, name, &path, Cover::Blank);
         }
         let is_git = name == ".git";
         if is_git && kind == FileType::RegularFile {
-            self.cover(&visit.folder, name, &path, true)?;
+            self.cover(&visit.folder, name, &path, Cover::Closed)?;
             return self.follow_pointer(visit, name);
         }
         if !is_folder {
@@ -148,7 +180,7 @@ impl Guard<'_> {
             || name == "modules"
             || name == "worktrees";
         if is_git {
-            self.cover(&visit.folder, name, &path, false)?;
+            self.cover(&visit.folder, name, &path, Cover::Held)?;
         }
         if is_worth && let Ok(folder) = step_into(&visit.folder, name) {
             queue.push_back(Visit { folder, path, is_git: is_git || visit.is_git });
@@ -177,22 +209,16 @@ impl Guard<'_> {
         }
         for name in GIT_NAMES {
             if statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-                self.cover(&folder, name.as_ref(), &inner.join(name), true)?;
-            } else if name == "hooks" {
+                self.cover(&folder, name.as_ref(), &inner.join(name), Cover::Closed)?;
+            } else if GIT_EXPECTED.contains(&name) {
                 self.unprotected.push(inner.join(name).display().to_string());
             }
         }
         Ok(())
     }
 
-    /// Lays something over itself, read-only or just to hold it in its place.
-    fn cover(
-        &mut self,
-        folder: &OwnedFd,
-        name: &OsStr,
-        path: &Path,
-        is_closed: bool,
-    ) -> Outcome<()> {
+    /// Lays something over what is in the folder.
+    fn cover(&mut self, folder: &OwnedFd, name: &OsStr, path: &Path, cover: Cover) -> Outcome<()> {
         if self.covers >= COVERS_MAX {
             self.unprotected.push(path.display().to_string());
             return Ok(());
@@ -212,13 +238,26 @@ impl Guard<'_> {
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH
             | OpenTreeFlags::AT_RECURSIVE;
-        let tree = open_tree(&place, "", clone).at(&step)?;
+        let tree = match cover {
+            Cover::Closed | Cover::Held => open_tree(&place, "", clone),
+            Cover::Blank => open_tree(CWD, "/dev/null", clone & !OpenTreeFlags::AT_EMPTY_PATH),
+        };
+        let tree = tree.at(&step)?;
         let mut change = MountChange { is_recursive: true, ..MountChange::default() };
-        if is_closed {
+        if cover != Cover::Held {
             change.set = libc::MOUNT_ATTR_RDONLY;
         }
         change_mount(&tree, change).at(&step)?;
         move_onto(&tree, &place).at(&step)
+    }
+}
+
+/// Tells what an entry is. Not every file system says so in its lists.
+fn kind_of(folder: &OwnedFd, name: &OsStr, entry: &DirEntry) -> FileType {
+    match entry.file_type() {
+        FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(FileType::Unknown, |facts| FileType::from_raw_mode(facts.st_mode)),
+        known => known,
     }
 }
 

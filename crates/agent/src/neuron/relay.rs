@@ -44,22 +44,22 @@ pub(super) fn relay(inside: &OwnedFd, folder: &OwnedFd, name: &str) -> io::Resul
         let wanted = if links.len() < LINKS_MAX { PollFlags::IN } else { PollFlags::empty() };
         fds.push(PollFd::new(inside, wanted));
         for link in &links {
-            let [near, far] = link.interests();
-            fds.push(PollFd::new(&link.near, near));
-            fds.push(PollFd::new(&link.far, far));
+            link.watch(&mut fds);
         }
         match poll(&mut fds, None) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let is_called = ready.next().unwrap_or_default();
-        let touched: Vec<bool> =
-            std::iter::from_fn(|| Some(ready.next()? | ready.next()?)).collect();
+        let mut ready = fds.iter().map(PollFd::revents);
+        let is_called = ready.next().is_some_and(|events| !events.is_empty());
+        let happened: Vec<[PollFlags; 2]> =
+            links.iter().map(|link| link.happened(&mut ready)).collect();
         drop(fds);
-        let mut touched = touched.into_iter();
-        links.retain_mut(|link| !touched.next().unwrap_or_default() || link.carry().is_ok());
+        let mut happened = happened.into_iter();
+        links.retain_mut(|link| {
+            link.serve(happened.next().unwrap_or([PollFlags::empty(); 2])).is_ok()
+        });
         if is_called && links.len() < LINKS_MAX {
             links.extend(take(inside, &outside));
         }
@@ -84,15 +84,48 @@ struct Link {
 }
 
 impl Link {
-    /// What to wait for at both ends. One that is done with says nothing but that it is gone.
-    fn interests(&self) -> [PollFlags; 2] {
-        let mut near = PollFlags::empty();
-        let mut far = PollFlags::empty();
-        near.set(PollFlags::IN, self.there.wants_more());
-        far.set(PollFlags::OUT, self.there.has_more());
-        far.set(PollFlags::IN, self.back.wants_more());
-        near.set(PollFlags::OUT, self.back.has_more());
-        [near, far]
+    /// What to wait for at both ends. Nothing at all where what came from an end waits for the
+    /// other: one that has gone says so without a pause, and there would be nothing to do about it.
+    /// An end of which nothing is wanted but to know whether it is still there has an empty set.
+    fn interests(&self) -> [Option<PollFlags>; 2] {
+        let of = |from: &Flow, to: &Flow| {
+            let mut wanted = PollFlags::empty();
+            wanted.set(PollFlags::IN, from.wants_more());
+            wanted.set(PollFlags::OUT, to.has_more());
+            (!wanted.is_empty() || !from.has_more()).then_some(wanted)
+        };
+        [of(&self.there, &self.back), of(&self.back, &self.there)]
+    }
+
+    /// Has both ends watched.
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        for (end, wanted) in [&self.near, &self.far].into_iter().zip(self.interests()) {
+            fds.extend(wanted.map(|wanted| PollFd::new(end, wanted)));
+        }
+    }
+
+    /// Returns what happened at both ends, from what came of those that [`Self::watch`] added.
+    fn happened(&self, ready: &mut impl Iterator<Item = PollFlags>) -> [PollFlags; 2] {
+        self.interests()
+            .map(|wanted| wanted.and_then(|_| ready.next()).unwrap_or(PollFlags::empty()))
+    }
+
+    /// Does what there is to do after something happened.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    fn serve(&mut self, happened: [PollFlags; 2]) -> Result<(), Errno> {
+        if happened.iter().all(|events| events.is_empty()) {
+            return Ok(());
+        }
+        let over = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        for (wanted, events) in self.interests().into_iter().zip(happened) {
+            // It has said all that it had, and hears nothing any more.
+            if wanted == Some(PollFlags::empty()) && events.intersects(over) {
+                return Err(Errno::PIPE);
+            }
+        }
+        self.carry()
     }
 
     /// Moves what can be moved.
@@ -172,13 +205,16 @@ mod tests {
         let mut link =
             Link { near: inner.into(), far: outer.into(), there: Flow::new(), back: Flow::new() };
         let served = std::thread::spawn(move || {
-            loop {
-                let [one, other] = link.interests();
-                let mut fds = [PollFd::new(&link.near, one), PollFd::new(&link.far, other)];
+            for turn in 0.. {
+                let mut fds = Vec::new();
+                link.watch(&mut fds);
                 poll(&mut fds, None).unwrap();
-                if link.carry().is_err() {
+                let happened = link.happened(&mut fds.iter().map(PollFd::revents));
+                drop(fds);
+                if link.serve(happened).is_err() {
                     return;
                 }
+                assert!(turn < 20_000, "it turns without a pause");
             }
         });
         (near, far, served)
@@ -203,6 +239,41 @@ mod tests {
         far.write_all(b"answer").unwrap();
         drop(far);
         assert_eq!(writer.join().unwrap(), "answer");
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn an_end_that_ended_and_then_went_ends_the_link_at_once() {
+        let (near, mut far, served) = link();
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(far.read(&mut [0]).unwrap(), 0);
+        // Nobody hears an answer any more, and the other end says nothing.
+        drop(near);
+        served.join().unwrap();
+        assert!(far.write(b"x").is_err());
+    }
+
+    #[test]
+    fn what_an_end_said_before_it_went_waits_for_the_other_without_a_pause_of_its_own() {
+        let (mut near, mut far, served) = link();
+        far.set_nonblocking(true).unwrap();
+        let (mut sent, mut refusals) = (0, 0);
+        // Until all that is between the two is full; then the source goes away.
+        while refusals < 20 {
+            match far.write(&[7; 4_096]) {
+                Ok(count) => (sent, refusals) = (sent + count, 0),
+                Err(_) => {
+                    refusals += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            }
+        }
+        drop(far);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let mut received = Vec::new();
+        near.read_to_end(&mut received).unwrap();
+        assert_eq!(received.len(), sent, "some of it was lost");
+        drop(near);
         served.join().unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! The last steps of a neuron's first process: what it gives up for itself and for all that it
 //! will start. From the first of them on, it can no longer build anything.
 
+use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use landlock::{
@@ -8,6 +9,7 @@ use landlock::{
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use seccompiler::{BpfProgram, apply_filter};
@@ -53,7 +55,9 @@ impl Restrictions {
     /// Applies them, the filter of system calls last.
     pub(super) fn apply(self, plan: &Plan, notes: &mut Notes) -> Outcome<()> {
         if plan.layers.has(Layer::Capabilities) {
-            empty_bounding_set().at("empty the bounding set")?;
+            if plan.layers.has(Layer::User) {
+                empty_bounding_set().at("empty the bounding set")?;
+            }
             let none = CapabilitySets {
                 effective: CapabilitySet::empty(),
                 permitted: CapabilitySet::empty(),
@@ -146,14 +150,52 @@ pub(super) fn become_user(own: &OwnedFd) -> Outcome<()> {
         let file = openat(own, name, flags, Mode::empty()).at(step)?;
         write_all(&file, text.as_bytes()).at(step)?;
     }
+    limit_user(own)
+}
+
+/// What the inner user namespace may have: no namespace below it, in which somebody would have
+/// rights again, and half of what the kernel lets one user of the machine watch. Without that a
+/// neuron could use up what is counted for whoever started it.
+fn limit_user(own: &OwnedFd) -> Outcome<()> {
+    let step = "limit the inner user namespace";
+    set_count(own, "max_user_namespaces", 0).at(step)?;
+    for (name, machine) in [
+        ("max_inotify_instances", "fs/inotify/max_user_instances"),
+        ("max_inotify_watches", "fs/inotify/max_user_watches"),
+    ] {
+        if let Some(count) = count_of(own, machine) {
+            set_count(own, name, count / 2).at(step)?;
+        }
+    }
     Ok(())
+}
+
+fn set_count(own: &OwnedFd, name: &str, count: u64) -> std::io::Result<()> {
+    let path = format!("../sys/user/{name}");
+    match openat(own, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => write_all(&file, count.to_string().as_bytes()),
+        // A kernel without such a limit.
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A number among the kernel's settings; nothing where it has none.
+fn count_of(own: &OwnedFd, name: &str) -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(own, format!("../sys/{name}"), flags, Mode::empty()).ok()?;
+    let mut text = String::new();
+    // A number and a line's end.
+    std::fs::File::from(file).take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Limits of the process and of all that it starts.
 pub(super) fn limit(plan: &Plan, notes: &mut Notes) -> Outcome<()> {
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
-    // A core file would be written by the machine, wherever that sends them.
-    setrlimit(Resource::Core, both(0)).at("limit core files")?;
+    // A core dump would be written by the machine, wherever that sends them: for many to a program
+    // that runs as root there. That one is called with a limit of 0 too, and left alone with 1.
+    setrlimit(Resource::Core, both(1)).at("limit core files")?;
     if let Some(pids) = plan.limits.pids.filter(|_| plan.layers.has(Layer::Pids)) {
         // Counted for this user namespace alone.
         setrlimit(Resource::Nproc, both(u64::from(pids))).at("limit processes")?;

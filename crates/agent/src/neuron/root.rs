@@ -32,6 +32,14 @@ const MEMORY_FILES_MAX: u64 = 256 << 20;
 /// How many such files there may be: each takes about a kilobyte of the kernel's memory.
 const MEMORY_FILES_COUNT_MAX: u32 = 64 << 10;
 
+/// How many bytes of a capped layer there are per file: what the smallest file takes that holds
+/// anything. Without a limit of their number, empty files would take kernel memory without end.
+const BYTES_PER_FILE: u64 = 4 << 10;
+
+/// How many files the smallest capped layer may hold: what a neuron is made of, and a small
+/// project.
+const CAPPED_FILES_MIN: u64 = 16 << 10;
+
 /// Every machine has it, it is not needed on the way (what is shown of it was taken hold of), and
 /// everybody may enter it.
 const STAGE: &str = "/etc";
@@ -75,12 +83,13 @@ pub(super) fn build(plan: &Plan, sources: Sources, notes: &mut Notes) -> Outcome
 fn stage(plan: &Plan) -> Outcome<OwnedFd> {
     let step = "mount tmpfs";
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).at(step)?;
-    let capped = plan.limits.disk_bytes.filter(|_| plan.layers.has(Layer::Disk));
+    let capped = plan.limits.disk_bytes.filter(|_| plan.keeps_layers_in_memory());
     let size = capped.unwrap_or(MEMORY_FILES_MAX);
     fsconfig_set_string(&context, "size", size.to_string()).at(step)?;
-    if capped.is_none() {
-        fsconfig_set_string(&context, "nr_inodes", MEMORY_FILES_COUNT_MAX.to_string()).at(step)?;
-    }
+    let files = capped.map_or(u64::from(MEMORY_FILES_COUNT_MAX), |size| {
+        (size / BYTES_PER_FILE).max(CAPPED_FILES_MIN)
+    });
+    fsconfig_set_string(&context, "nr_inodes", files.to_string()).at(step)?;
     fsconfig_set_string(&context, "mode", "0755").at(step)?;
     fsconfig_create(&context).at(step)?;
     let stage = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(PLAIN)).at(step)?;
@@ -327,6 +336,10 @@ impl Builder<'_> {
         }
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(CWD, device, flags).at(&step)?;
+        // What is written to a device goes to its driver all the same; its mode and times are the
+        // machine's.
+        let bits = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC | libc::MOUNT_ATTR_RDONLY;
+        change_mount(&tree, MountChange { set: bits, ..MountChange::default() }).at(&step)?;
         match move_to(&tree, folder, name) {
             Ok(()) => Ok(()),
             Err(Errno::NOENT) if !is_new => Ok(()),

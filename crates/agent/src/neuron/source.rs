@@ -67,7 +67,7 @@ impl Sources {
                 *tree = Some(hold(path, depth).at(&format!("open {}", path.display()))?);
             }
         }
-        if !plan.keeps_layers_in_memory() {
+        if self.layer.is_none() && !plan.keeps_layers_in_memory() {
             self.layer = Some(hold(&plan.layer, depth).at("open layer")?);
         }
         if let Some(folder) = &plan.folder {
@@ -81,6 +81,11 @@ impl Sources {
             self.files.push(hold(&file.outside, OpenTreeFlags::empty()).at(&step)?);
         }
         Ok(())
+    }
+
+    /// Lets go of everything but the folder of the way out.
+    pub(super) fn into_egress(self) -> Option<OwnedFd> {
+        self.egress
     }
 
     /// Lets what belongs to others on the machine belong to the neuron inside. `map` is a user

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketFlags, accept_with, listen};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, set_parent_process_death_signal, wait,
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal, wait,
 };
 
 use super::failure::{At, Outcome};
@@ -167,7 +167,16 @@ impl Warden {
 
     fn reap(&mut self) {
         sys::drain_signals(&self.signals);
-        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+        let options = WaitOptions::NOHANG.union(WaitOptions::UNTRACED);
+        while let Ok(Some((pid, status))) = wait(options) {
+            if status.stopped() {
+                // Commands can do that, and whoever waits for it would wait for ever. Of an orphan
+                // nobody waits for anything.
+                if self.relay == Some(pid) || self.servers.contains_key(&pid.as_raw_pid()) {
+                    let _gone = kill_process(pid, Signal::KILL);
+                }
+                continue;
+            }
             if self.relay == Some(pid) {
                 self.relay = None;
             }
@@ -200,7 +209,7 @@ impl Warden {
                 Ok(Side::Parent(pid)) => {
                     self.servers.insert(pid.as_raw_pid(), ());
                 }
-                Ok(Side::Child) => become_server(stream, warden),
+                Ok(Side::Child) => become_server(stream, warden, self.door),
                 // As many processes as may be: the connection is closed, and one may try again.
                 Err(_) => {}
             }
@@ -237,7 +246,7 @@ impl Door {
 
 /// Serves one connection in a fork of the warden and ends: at the latest with the warden, which
 /// nothing but this sees to where there is no process namespace.
-fn become_server(stream: OwnedFd, warden: Pid) -> ! {
+fn become_server(stream: OwnedFd, warden: Pid, door: Door) -> ! {
     sys::close_all_but(&mut [stream.as_raw_fd()]);
     let served = catch_unwind(AssertUnwindSafe(|| {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -245,18 +254,19 @@ fn become_server(stream: OwnedFd, warden: Pid) -> ! {
         if getppid() != Some(warden) {
             return Err(Errno::SRCH.into());
         }
-        serve(stream)
+        serve(stream, door)
     }));
     sys::exit_now(i32::from(!matches!(served, Ok(Ok(ExitCode::SUCCESS)))))
 }
 
-fn serve(stream: OwnedFd) -> io::Result<ExitCode> {
+fn serve(stream: OwnedFd, door: Door) -> io::Result<ExitCode> {
     set_socket_timeout(&stream, Timeout::Recv, Some(GREETING_TIME))?;
     let mut greeting = [0];
     let count = rustix::io::retry_on_intr(|| rustix::io::read(&stream, &mut greeting))?;
     set_socket_timeout(stream.as_fd(), Timeout::Recv, None)?;
     match (count, greeting) {
-        (1, [COMMANDS]) => Ok(crate::main_with(stream)),
+        // Apart, there is no cgroup that it could see.
+        (1, [COMMANDS]) => Ok(crate::entry::main_of(stream, !door.is_apart)),
         (1, [FILES]) => Ok(crate::files::serve(stream)),
         _ => Err(Errno::PROTO.into()),
     }

@@ -9,10 +9,11 @@ use crate::error::EgressError;
 use crate::headers;
 use crate::rules::Pattern;
 
-/// Shortest text that is looked for in the headers of answers: a shorter one is in many by chance.
+/// Shortest secret, and shortest text that is looked for in the headers of answers: a shorter one
+/// is in many by chance, and could not be taken out of them.
 const NEEDLE_BYTES_MIN: usize = 6;
 
-/// Longest value: what servers take of one header.
+/// Longest value with its prefix: what servers take of one header.
 const VALUE_BYTES_MAX: usize = 8 << 10;
 
 /// Random bytes of a placeholder: it must not be met by chance.
@@ -30,18 +31,19 @@ pub(crate) struct Credential {
     placeholder: Option<Placeholder>,
 }
 
-/// What commands see instead.
-#[derive(Debug)]
-struct Placeholder {
-    variable: String,
-    text: String,
+/// What commands see instead. It is no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placeholder {
+    pub(crate) variable: String,
+    pub(crate) text: String,
 }
 
 impl Credential {
+    /// Reads one. `known` are the placeholders that commands know already.
     pub(super) fn read(
         credential: &EgressCredential,
         pattern: Pattern,
-        place: &str,
+        (place, known): (&str, &[Placeholder]),
     ) -> Result<Self, EgressError> {
         let wrong =
             |field: &str, reason: &str| Err(EgressError::rule(format!("{place}.{field}"), reason));
@@ -52,10 +54,16 @@ impl Credential {
             return wrong("header", "it belongs to the message itself: write, say, authorization");
         }
         let secret = credential.value.expose();
-        if secret.is_empty() || secret.len() > VALUE_BYTES_MAX {
-            return wrong("value", "it is empty or has more than 8 KiB");
+        if secret.len() < NEEDLE_BYTES_MIN {
+            let reason = "it is empty or has fewer than 6 bytes, which could not be told from \
+                          other text and taken out of answers: use a longer secret";
+            return wrong("value", reason);
         }
-        let Ok(mut value) = HeaderValue::from_str(secret) else {
+        let whole = stdx::Secret::new(format!("{}{secret}", credential.prefix));
+        if whole.expose().len() > VALUE_BYTES_MAX {
+            return wrong("value", "it has more than 8 KiB with its prefix, which no server takes");
+        }
+        let Ok(mut value) = HeaderValue::from_str(whole.expose()) else {
             return wrong("value", "a header cannot hold it: it has a line end or another control");
         };
         value.set_sensitive(true);
@@ -64,24 +72,27 @@ impl Credential {
             Some(variable) if !is_variable(variable) => {
                 return wrong("variable", "it is no name of a variable: write, say, API_KEY");
             }
-            Some(variable) => {
-                let text = placeholder()
-                    .map_err(|reason| EgressError::rule(format!("{place}.variable"), reason))?;
-                Some(Placeholder { variable: variable.clone(), text })
-            }
+            Some(variable) => match known.iter().find(|known| known.variable == *variable) {
+                Some(known) => Some(known.clone()),
+                None => {
+                    let text = placeholder()
+                        .map_err(|reason| EgressError::rule(format!("{place}.variable"), reason))?;
+                    Some(Placeholder { variable: variable.clone(), text })
+                }
+            },
         };
-        let needles = stdx::Secret::new(needles(secret));
+        let needles = stdx::Secret::new(needles(whole.expose(), secret));
         Ok(Self { pattern, header, value, needles, placeholder })
     }
 
     /// The variable that holds the placeholder.
-    pub(crate) fn variable(&self) -> Option<&str> {
+    pub(super) fn variable(&self) -> Option<&str> {
         self.placeholder.as_ref().map(|placeholder| placeholder.variable.as_str())
     }
 
-    /// The placeholder; it is no secret.
-    pub(crate) fn placeholder(&self) -> Option<&str> {
-        self.placeholder.as_ref().map(|placeholder| placeholder.text.as_str())
+    /// What commands see instead.
+    pub(crate) fn placeholder(&self) -> Option<&Placeholder> {
+        self.placeholder.as_ref()
     }
 
     /// Sets the header, whatever was in it.
@@ -108,11 +119,11 @@ impl Credential {
     }
 }
 
-/// The secret in the forms in which a server may repeat it: as it is, without its scheme, and
-/// what basic authentication wraps.
-fn needles(secret: &str) -> Vec<Vec<u8>> {
-    let mut needles = vec![secret.as_bytes().to_vec()];
-    if let Some((_, token)) = secret.rsplit_once(' ') {
+/// The secret in the forms in which a server may repeat it: the whole value, the secret alone,
+/// without its scheme, and what basic authentication wraps.
+fn needles(whole: &str, secret: &str) -> Vec<Vec<u8>> {
+    let mut needles = vec![whole.as_bytes().to_vec(), secret.as_bytes().to_vec()];
+    if let Some((_, token)) = whole.rsplit_once(' ') {
         needles.push(token.as_bytes().to_vec());
         let login = STANDARD.decode(token).unwrap_or_default();
         if let Some(colon) = login.iter().position(|byte| *byte == b':') {
@@ -128,7 +139,7 @@ pub(crate) fn contains(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && text.windows(needle.len()).any(|window| window == needle)
 }
 
-fn is_variable(text: &str) -> bool {
+pub(crate) fn is_variable(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     text.bytes().all(fits) && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }

@@ -14,13 +14,14 @@ fn credential(host: &str, header: &str, value: &str) -> EgressCredential {
     EgressCredential {
         host: host.to_owned(),
         header: header.to_owned(),
+        prefix: String::new(),
         value: Secret::new(value.to_owned()),
         variable: None,
     }
 }
 
 fn rules(allow: &[EgressRule]) -> Rules {
-    Rules::read(&Egress { allow: allow.to_vec(), credentials: Vec::new() }).unwrap()
+    Rules::read(&Egress { allow: allow.to_vec(), credentials: Vec::new() }, Vec::new()).unwrap()
 }
 
 fn covers(pattern: &str, host: &str) -> bool {
@@ -75,7 +76,7 @@ fn a_rule_that_cannot_be_read_is_named() {
     ];
     for (wrong, field, part) in cases {
         let egress = Egress { allow: vec![rule("a.example"), wrong.clone()], ..Egress::default() };
-        let error = Rules::read(&egress).unwrap_err().to_string();
+        let error = Rules::read(&egress, Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{field}: ")) && error.contains(part), "{error}");
     }
 }
@@ -92,6 +93,8 @@ fn a_credential_that_cannot_be_used_is_named_without_its_value() {
         (credential("b.example", "Host", "s3cr3t-value"), "[1].header: "),
         (credential("b.example", "Transfer-Encoding", "s3cr3t-value"), "[1].header: "),
         (credential("b.example", "x-key", ""), "[1].value: "),
+        (credential("b.example", "x-key", "s3cr3"), "[1].value: it is empty or has fewer"),
+        (credential("b.example", "x-key", &"s3cr3t".repeat(1_400)), "[1].value: it has more"),
         (credential("b.example", "x-key", "s3cr3t-value\r\nx: y"), "[1].value: "),
         (credential("A.example.", "Authorization", "s3cr3t-value"), "[1].header: another"),
         (named("1KEY"), "[1].variable: "),
@@ -104,7 +107,7 @@ fn a_credential_that_cannot_be_used_is_named_without_its_value() {
             ..credential("a.example", "authorization", "Bearer s3cr3t-first")
         };
         let egress = Egress { allow: Vec::new(), credentials: vec![first, wrong] };
-        let error = Rules::read(&egress).unwrap_err().to_string();
+        let error = Rules::read(&egress, Vec::new()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
         assert!(!error.contains("s3cr3t"), "{error}");
     }
@@ -157,7 +160,7 @@ fn methods_are_not_seen_inside_of_tls_without_a_credential() {
     let passage = rules(&[get.clone(), also]).connect(&target).unwrap();
     assert!(matches!(passage, Passage::Through(_)));
     let credentials = vec![credential("read.example", "x-key", "s3cr3t-value")];
-    let rules = Rules::read(&Egress { allow: vec![get], credentials }).unwrap();
+    let rules = Rules::read(&Egress { allow: vec![get], credentials }, Vec::new()).unwrap();
     assert!(matches!(rules.connect(&target).unwrap(), Passage::Inside));
 }
 
@@ -172,7 +175,7 @@ fn the_most_precise_credential_is_set_for_each_header() {
             credential("*.example", "x-other", "other-value"),
         ],
     };
-    let rules = Rules::read(&egress).unwrap();
+    let rules = Rules::read(&egress, Vec::new()).unwrap();
     let set = |host: &str| {
         let mut headers = http::HeaderMap::new();
         for credential in rules.credentials_for(&Place::parse(host).unwrap()) {
@@ -193,7 +196,7 @@ fn headers_that_tell_a_secret_are_removed_and_nothing_shows_it() {
     let login = credential("a.example", "authorization", "Basic dXNlcjpzM2NyM3QtcGFzcw==");
     let token = credential("a.example", "x-key", "Token s3cr3t-token");
     let egress = Egress { allow: Vec::new(), credentials: vec![login, token] };
-    let rules = Rules::read(&egress).unwrap();
+    let rules = Rules::read(&egress, Vec::new()).unwrap();
     let shown = format!("{rules:?}");
     assert!(!shown.contains("s3cr3t") && !shown.contains("dXNl"), "{shown}");
     let mut headers = http::HeaderMap::new();
@@ -215,4 +218,45 @@ fn headers_that_tell_a_secret_are_removed_and_nothing_shows_it() {
     let left: Vec<_> = headers.keys().map(http::HeaderName::as_str).collect();
     assert_eq!(left, ["x-harmless"]);
     assert_eq!(headers.get_all("x-harmless").iter().count(), 2);
+}
+
+#[test]
+fn a_secret_behind_a_prefix_of_any_kind_is_removed_by_itself() {
+    let own = EgressCredential {
+        prefix: "token=".to_owned(),
+        ..credential("a.example", "x-key", "s3cr3t-value")
+    };
+    let rules = Rules::read(&Egress { allow: Vec::new(), credentials: vec![own] }, Vec::new());
+    let rules = rules.unwrap();
+    let mut headers = http::HeaderMap::new();
+    rules.credentials()[0].set(&mut headers);
+    assert_eq!(headers["x-key"], "token=s3cr3t-value");
+    for (name, value) in [("x-part", "you said s3cr3t-value"), ("x-s3cr3t-value", "1")] {
+        headers.insert(name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap());
+    }
+    rules.credentials()[0].hide(&mut headers);
+    assert!(headers.is_empty(), "{headers:?}");
+}
+
+#[test]
+fn placeholders_that_commands_know_stay_and_those_without_a_credential_are_known_too() {
+    let named = |variable: &str| EgressCredential {
+        variable: Some(variable.to_owned()),
+        ..credential("a.example", variable, "s3cr3t-value")
+    };
+    let of = |variable: &str| Placeholder {
+        variable: variable.to_owned(),
+        text: format!("known-{variable}"),
+    };
+    let egress = Egress { allow: Vec::new(), credentials: vec![named("OLD"), named("NEW")] };
+    let rules = Rules::read(&egress, vec![of("OLD"), of("GONE")]).unwrap();
+    let all: Vec<_> = rules
+        .placeholders()
+        .map(|(own, credential)| (own.variable.as_str(), own.text.as_str(), credential.is_some()))
+        .collect();
+    assert_eq!(
+        (all.len(), all[0], all[2]),
+        (3, ("OLD", "known-OLD", true), ("GONE", "known-GONE", false))
+    );
+    assert!(all[1].1.starts_with("narthex-placeholder-"), "{all:?}");
 }

@@ -273,25 +273,46 @@ async fn commands_find_the_proxy_the_certificates_and_a_placeholder() {
 }
 
 #[tokio::test]
-async fn a_door_that_opens_anew_may_keep_its_authority() {
+async fn a_door_that_opens_anew_keeps_its_authority_and_its_placeholders() {
     let mut house = House::new();
     house.serve_tls("api.example", fine).await;
-    let egress = with_secret(&["api.example"], "api.example");
+    house.serve("plain.example", 80, fine).await;
+    let egress = with_secret(&["api.example", "plain.example"], "api.example");
     let first = house.open(&egress);
-    let (key, trusted) = (first.door.authority_key(), first.ca());
+    let (kept, trusted, known) = (first.door.kept(), first.ca(), placeholder(&first));
     first.door.close().await;
-    let options = Options { authority_key: key, ..house.options() };
-    let again = house.try_open(&egress, options).unwrap();
+    let open = |egress: &Egress, kept| {
+        house.try_open(egress, Options { kept, ..house.options() }).unwrap()
+    };
+    let again = open(&egress, kept.clone());
     let mut stream = again.tls("api.example:443", "api.example", &trusted).await.unwrap();
     assert!(say(&mut stream, &get("api.example", "")).await.ends_with("fine"));
+    // Not a byte of what commands were shown changes.
+    assert_eq!((again.ca(), placeholder(&again)), (trusted.clone(), known.clone()));
+    assert_eq!(again.door.kept(), kept);
+    let answer = again.get(&format!("http://plain.example/?k={known}")).await;
+    assert!(status(&answer) == 403 && answer.contains("placeholder of API_KEY"), "{answer}");
+    // The same where this owner does not know the secret.
+    let poor = open(&allow(&["plain.example"]), kept.clone());
+    assert!(poor.door.kept().is_none());
+    let answer = poor.get(&format!("http://plain.example/?k={known}")).await;
+    assert!(status(&answer) == 403 && answer.contains("no credential for it"), "{answer}");
+
     let another = house.open(&egress);
     assert!(another.tls("api.example:443", "api.example", &trusted).await.is_err());
+    let renewed = open(&egress, Some(stdx::Secret::new(b"no key".to_vec())));
+    assert!(renewed.door.kept().is_some_and(|renewed| Some(renewed) != kept));
+    let shown = format!("{:?}", Options { kept, ..house.options() });
+    assert!(!shown.contains("110, 97, 114"), "{shown}");
+}
 
-    let broken = Some(stdx::Secret::new(b"no key".to_vec()));
-    let options = Options { authority_key: broken, ..house.options() };
-    let error = house.try_open(&egress, options).unwrap_err();
-    assert!(matches!(error, EgressError::Certificates(_)), "{error}");
-    let options = Options { authority_key: again.door.authority_key(), ..house.options() };
-    assert!(!format!("{options:?}").contains("48, 129"), "{options:?}");
-    assert!(house.open(&allow(&["api.example"])).door.authority_key().is_none());
+#[tokio::test]
+async fn what_cannot_be_used_is_found_before_there_is_a_neuron() {
+    let mut egress = with_secret(&["api.example"], "api.example");
+    assert_eq!(egress::check(&egress), Ok(()));
+    egress.credentials[0].variable = Some("HTTPS_PROXY".to_owned());
+    let error = egress::check(&egress).unwrap_err().to_string();
+    assert!(error.contains("HTTPS_PROXY is set by the proxy itself"), "{error}");
+    let error = egress::check(&allow(&["a.example", "https://b.example"])).unwrap_err().to_string();
+    assert!(error.starts_with("egress.allow[1].host: "), "{error}");
 }

@@ -445,6 +445,7 @@ pub(crate) fn credential(host: &str, header: &str, value: &str) -> EgressCredent
     EgressCredential {
         host: host.to_owned(),
         header: header.to_owned(),
+        prefix: String::new(),
         value: stdx::Secret::new(value.to_owned()),
         variable: Some("API_KEY".to_owned()),
     }

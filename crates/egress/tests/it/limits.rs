@@ -1,9 +1,11 @@
 //! How much and how long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use egress::Limits;
+use egress::{Limits, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::house::{House, LONG, allow, fine, head, say, status};
@@ -110,6 +112,27 @@ async fn as_many_connections_as_may_be_and_no_more() {
     let mut byte = [0];
     assert!(timeout(SHORT, late.read(&mut byte)).await.is_err(), "there is no place for it");
     drop(streams.pop());
+    assert_eq!(status(&head(&mut late).await), 200);
+}
+
+#[tokio::test]
+async fn doors_may_share_the_places_of_their_connections() {
+    let mut house = House::new();
+    house.serve("a.example", 80, fine).await;
+    let connections = Arc::new(Semaphore::new(1));
+    let open = || {
+        let options = Options { connections: Arc::clone(&connections), ..house.options() };
+        house.try_open(&allow(&["a.example"]), options).unwrap()
+    };
+    let (one, other) = (open(), open());
+    let mut first = one.stream().await;
+    first.write_all(GET.as_bytes()).await.unwrap();
+    assert_eq!(status(&head(&mut first).await), 200);
+    let mut late = other.stream().await;
+    late.write_all(GET.as_bytes()).await.unwrap();
+    let mut byte = [0];
+    assert!(timeout(SHORT, late.read(&mut byte)).await.is_err(), "there is no place for it");
+    drop(first);
     assert_eq!(status(&head(&mut late).await), 200);
 }
 

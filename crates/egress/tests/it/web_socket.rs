@@ -79,3 +79,16 @@ async fn other_protocols_are_not_offered_and_a_no_is_handed_on() {
     let answer = entrance.say(&ASK.replace("keep-alive", "close")).await;
     assert!(answer.ends_with("fine"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_web_socket_takes_a_rule_for_all_methods() {
+    let mut house = House::new();
+    house.serve_raw("a.example", 80, shout::<TcpStream>).await;
+    let mut egress = allow(&["a.example"]);
+    egress.allow[0].methods = vec!["GET".to_owned()];
+    let entrance = house.open(&egress);
+    let answer = entrance.say(&ASK.replace("keep-alive", "close")).await;
+    assert!(status(&answer) == 403 && answer.contains("over a web socket is not seen"), "{answer}");
+    assert!(house.dialled().is_empty());
+    assert_eq!(house.record.wait(1).await[0].status, Some(403));
+}

@@ -40,6 +40,10 @@ const READ_LEN_MIN: usize = 4 << 10;
 /// machine may be busy.
 const GREET_TIME: Duration = Duration::from_secs(10);
 
+/// How long an agent may take to leave once nobody asks it for anything any more: it gives up by
+/// itself after four seconds. One that somebody stopped never leaves.
+const LEAVE_TIME: Duration = Duration::from_secs(10);
+
 /// What the agent says about one command.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -61,6 +65,7 @@ pub(crate) struct Link {
     last_id: Arc<AtomicU32>,
     closing: CancellationToken,
     gone: CancellationToken,
+    silent: CancellationToken,
     /// Absent where it was not started here.
     pid: Option<u32>,
 }
@@ -77,7 +82,7 @@ impl Link {
     pub(crate) async fn start(
         command: &[OsString],
         open_files: Option<u64>,
-        tasks: &TaskTracker,
+        (tasks, closing): (&TaskTracker, CancellationToken),
     ) -> Result<Self, WorkspaceError> {
         let owned = command.to_vec();
         let started = tokio::task::spawn_blocking(move || start_process(&owned, open_files)).await;
@@ -87,15 +92,22 @@ impl Link {
             .map_err(|error| Fault::with(shown(), error))?;
         let stream = near.set_nonblocking(true).and_then(|()| UnixStream::from_std(near));
         let stream = stream.map_err(|error| Fault::with("talk to agent", error))?;
-        Ok(Self::over(stream, Some(child), tasks))
+        Ok(Self::over(stream, Some(child), (tasks, closing)))
     }
 
     /// Takes over a stream to an agent that was there already.
-    pub(crate) fn connect(stream: UnixStream, tasks: &TaskTracker) -> Self {
-        Self::over(stream, None, tasks)
+    pub(crate) fn connect(
+        stream: UnixStream,
+        (tasks, closing): (&TaskTracker, CancellationToken),
+    ) -> Self {
+        Self::over(stream, None, (tasks, closing))
     }
 
-    fn over(stream: UnixStream, child: Option<Child>, tasks: &TaskTracker) -> Self {
+    fn over(
+        stream: UnixStream,
+        child: Option<Child>,
+        (tasks, closing): (&TaskTracker, CancellationToken),
+    ) -> Self {
         let (reader, writer) = stream.into_split();
         let (requests, waiting) = mpsc::channel(REQUESTS_MAX);
         let open = Mutex::new(Some(HashMap::new()));
@@ -103,14 +115,28 @@ impl Link {
             requests,
             routes: Arc::new(Routes { open, death: OnceLock::new() }),
             last_id: Arc::new(AtomicU32::new(0)),
-            closing: CancellationToken::new(),
+            closing,
             gone: CancellationToken::new(),
+            silent: CancellationToken::new(),
             pid: child.as_ref().map(Child::id),
         };
-        let _writer = tasks.spawn(write(writer, waiting, link.closing.clone()));
+        let hung_up = CancellationToken::new();
+        let hang_up = hung_up.clone().drop_guard();
+        let writing = write(writer, waiting, link.closing.clone());
+        let _writer = tasks.spawn(async move {
+            writing.await;
+            drop(hang_up);
+        });
         let (routes, gone) = (Arc::clone(&link.routes), link.gone.clone());
         let _reader = tasks.spawn(async move {
-            let death = read(reader, &routes).await;
+            let too_late = async {
+                hung_up.cancelled().await;
+                tokio::time::sleep(LEAVE_TIME).await;
+            };
+            let death = tokio::select! {
+                death = read(reader, &routes) => death,
+                () = too_late => "agent did not leave when it was told to".to_owned(),
+            };
             routes.close(death);
             // Usually it has exited already. An agent that breaks the protocol is killed: its
             // minders end the trees then.
@@ -124,6 +150,12 @@ impl Link {
 
     pub(crate) fn is_alive(&self) -> bool {
         self.routes.lock().is_some() && !self.closing.is_cancelled()
+    }
+
+    /// Returns what is cancelled once the agent did not do in time what it does in milliseconds:
+    /// somebody stopped it. Nothing more is asked of it then, and what it runs is let go on.
+    pub(crate) fn silent(&self) -> &CancellationToken {
+        &self.silent
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
@@ -222,8 +254,13 @@ async fn write(
             count = requests.recv_many(&mut frames, REQUESTS_MAX) => {
                 let bytes = frames.concat();
                 frames.clear();
+                let written = tokio::select! {
+                    // One that was stopped takes nothing.
+                    () = closing.cancelled() => return,
+                    written = stream.write_all(&bytes) => written,
+                };
                 // When the agent is dead, its end of the stream tells the reader.
-                if count == 0 || stream.write_all(&bytes).await.is_err() {
+                if count == 0 || written.is_err() {
                     return;
                 }
             }

@@ -6,6 +6,8 @@ use ::agent::wire::{self, FRAME_COST, Request, Step, WINDOW};
 use async_trait::async_trait;
 use driver_api::{Exit, ExitStatus, Fault, Output, Process, WorkspaceError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::link::{Event, Requests};
 
@@ -19,6 +21,14 @@ const CREDIT_STEP: u32 = WINDOW / 4;
 /// How long a killed command's output waits for a reader that does not read. Its end must not
 /// depend on somebody who has lost interest.
 const KILLED_STALL: Duration = Duration::from_secs(1);
+
+/// How long the agent may take to take a request: it reads them at once.
+const SEND_TIME: Duration = Duration::from_secs(30);
+
+/// How long after the grace of a kill the agent may take to say that the command has ended. It
+/// repeats SIGKILL for five seconds, and waits as long for who minds the command; a machine that
+/// swaps may need more.
+const END_TIME: Duration = Duration::from_secs(20);
 
 /// How a command ended.
 #[derive(Clone, Debug)]
@@ -62,6 +72,8 @@ impl Process for AgentProcess {
 pub(crate) struct Pump {
     id: u32,
     requests: Requests,
+    /// Cancelled where the agent does not answer.
+    silent: CancellationToken,
     events: mpsc::Receiver<Event>,
     /// Absent once nobody reads.
     output: Option<mpsc::Sender<Output>>,
@@ -69,6 +81,8 @@ pub(crate) struct Pump {
     /// Whether the handle lives, so that more can be asked.
     is_held: bool,
     is_killed: bool,
+    /// When a command that is being killed must be over.
+    due: Option<Instant>,
     /// What was taken and not told yet.
     taken: u32,
     end: watch::Sender<Option<End>>,
@@ -77,7 +91,7 @@ pub(crate) struct Pump {
 impl Pump {
     pub(crate) fn new(
         id: u32,
-        requests: Requests,
+        (requests, silent): (Requests, CancellationToken),
         events: mpsc::Receiver<Event>,
         output: mpsc::Sender<Output>,
     ) -> (Self, AgentProcess) {
@@ -86,11 +100,13 @@ impl Pump {
         let pump = Self {
             id,
             requests,
+            silent,
             events,
             output: Some(output),
             asked,
             is_held: true,
             is_killed: false,
+            due: None,
             taken: 0,
             end,
         };
@@ -103,8 +119,7 @@ impl Pump {
         spawn: Vec<u8>,
         started: oneshot::Sender<Result<(), (Step, i32)>>,
     ) {
-        // When the agent is dead the queue of events ends, here and at any later time.
-        let _sent = self.requests.send(spawn).await;
+        self.send(spawn).await;
         let mut started = Some(started);
         let end = loop {
             tokio::select! {
@@ -129,6 +144,12 @@ impl Pump {
                     }
                     None => break End::Fault("agent died while the command ran".to_owned()),
                 },
+                () = reached(self.due) => {
+                    // Somebody stopped it, or who minds the command.
+                    self.silent.cancel();
+                    let text = "agent did not say in time that the killed command had ended";
+                    break End::Fault(text.to_owned());
+                }
             }
         };
         self.end.send_replace(Some(end));
@@ -142,6 +163,8 @@ impl Pump {
             None => DROP_GRACE,
         };
         self.is_killed = true;
+        let due = Instant::now() + grace + END_TIME;
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
         self.ask(&Request::Kill { grace_ms }).await;
     }
@@ -150,7 +173,15 @@ impl Pump {
         let mut frame = Vec::new();
         let encoded = request.encode(self.id, &mut frame);
         debug_assert!(encoded.is_ok(), "these frames have four bytes");
-        let _sent = self.requests.send(frame).await;
+        self.send(frame).await;
+    }
+
+    /// Hands a request over. Where the agent is dead, the queue of events ends, here and at any
+    /// later time.
+    async fn send(&self, frame: Vec<u8>) {
+        if tokio::time::timeout(SEND_TIME, self.requests.send(frame)).await.is_err() {
+            self.silent.cancel();
+        }
     }
 
     /// Hands a piece to the reader and waits until there is room, which makes the command wait.
@@ -185,6 +216,14 @@ impl Pump {
     }
 }
 
+/// Waits for a time; for ever where there is none.
+async fn reached(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 fn end_of(ended: wire::Ended) -> End {
     if ended.survivors > 0 {
         let text = format!("{} processes of the command could not be ended", ended.survivors);
@@ -195,4 +234,36 @@ fn end_of(ended: wire::Ended) -> End {
         wire::Status::Signal(signal) => ExitStatus::Signal(signal),
     };
     End::Exit(Exit { status, leftovers: ended.leftovers, killed: ended.killed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kill_that_is_not_answered_ends_the_waiting_and_gives_the_agent_up() {
+        let (requests, mut asked) = mpsc::channel(4);
+        let (events, followed) = mpsc::channel(4);
+        let (output, _pieces) = mpsc::channel(4);
+        let silent = CancellationToken::new();
+        let (pump, mut process) = Pump::new(7, (requests, silent.clone()), followed, output);
+        let (started, is_started) = oneshot::channel();
+        let running = pump.run(b"spawn".to_vec(), started);
+        let ending = async {
+            events.send(Event::Started).await.unwrap();
+            is_started.await.unwrap().unwrap();
+            let day = Duration::from_secs(24 * 60 * 60);
+            assert!(tokio::time::timeout(day, process.wait()).await.is_err(), "nobody kills it");
+            assert!(!silent.is_cancelled());
+            process.kill(Duration::from_secs(2));
+            let ended = tokio::time::timeout(Duration::from_secs(60), process.wait()).await;
+            ended.expect("it is waited for without an end").unwrap_err()
+        };
+        let ((), error) = tokio::join!(running, ending);
+        assert!(error.to_string().contains("did not say in time"), "{error}");
+        assert!(silent.is_cancelled());
+        assert_eq!(asked.recv().await.unwrap(), b"spawn");
+        assert!(asked.recv().await.is_some(), "the kill");
+        drop(events);
+    }
 }

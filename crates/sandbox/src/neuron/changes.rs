@@ -108,11 +108,11 @@ impl Walk {
     }
 }
 
-fn is_folder(stat: &Stat) -> bool {
+pub(super) fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-fn look(folder: &OwnedFd, name: &CStr) -> Result<Option<Stat>, Errno> {
+pub(super) fn look(folder: &OwnedFd, name: &CStr) -> Result<Option<Stat>, Errno> {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
@@ -120,19 +120,19 @@ fn look(folder: &OwnedFd, name: &CStr) -> Result<Option<Stat>, Errno> {
     }
 }
 
-fn is_opaque(folder: &OwnedFd) -> bool {
+pub(super) fn is_opaque(folder: &OwnedFd) -> bool {
     let mut value = [0_u8; 1];
     OPAQUE.iter().any(|name| {
         fgetxattr(folder, *name, &mut value).is_ok_and(|len| len == 1 && value == *b"y")
     })
 }
 
-fn open(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+pub(super) fn open(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     openat(at, path, FOLDER, Mode::empty())
 }
 
 /// Returns the names of a folder, sorted.
-fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
+pub(super) fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

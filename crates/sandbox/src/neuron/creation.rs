@@ -1,57 +1,101 @@
 //! The making of a neuron, step by step, and how each step is taken back.
 
+use std::fs::{Permissions, set_permissions};
 use std::io;
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::agent::neuron as plan;
-use driver_api::{
-    Fault, Isolation, IsolationLevel, NeuronDriver, NeuronError, NeuronInfo, NeuronSpec, Writes,
-};
+use driver_api::{Fault, NeuronDriver, NeuronError, NeuronInfo, NeuronSpec};
 use protocol::NeuronId;
 
-use super::door::Door;
 use super::driver::{Driver, aside, failed};
-use super::egress::{self, EgressDoor};
+use super::egress::{self, EgressGate, EgressPlace};
 use super::home::{Folder, make_folder};
 use super::lock::Lock;
-use super::owned::Owned;
+use super::owned::{Owned, WayOut};
 use super::place::Taken;
-use super::process::Identity;
+use super::start::Start;
 use super::state::{Phase, State};
-use super::{check, seen};
+use super::{check, disk, seen};
 
 /// How long to wait for others who look for a place: each takes milliseconds.
 const PLACES_TIME: Duration = Duration::from_secs(30);
 
-/// How many processes and threads a neuron may have where nothing else is said: a build on a large
-/// machine has hundreds, and one that forks without end is stopped before the machine is.
-const PIDS_DEFAULT: u32 = 4_096;
-
 /// The home folder inside of a neuron that is kept apart.
 pub(super) const HOME: &str = "/home/neuron";
+
+/// Puts files into the layer of a neuron that is being made, for the user that it will have.
+pub(super) type Fill = Box<dyn FnOnce(&Path, Option<u32>) -> Result<(), NeuronError> + Send>;
 
 /// A creation under way. Nobody else changes this neuron as long as it is there.
 #[derive(Debug)]
 pub(super) struct Attempt {
     spec: NeuronSpec,
     lock: Lock,
-    state: State,
-    /// Held from the moment on that the neuron can be seen.
-    owner: Option<Lock>,
+    made: Made,
+}
+
+/// What is there of a neuron that can be seen.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) state: State,
+    pub(super) owner: Lock,
+    /// What it is shown of its way out.
+    pub(super) way: Option<EgressPlace>,
+    /// Why its limited disk is in memory.
+    pub(super) in_memory: Option<String>,
+    /// Whether its first process runs.
+    pub(super) is_up: bool,
 }
 
 /// Where the one who waits for the neuron is told. When he is gone, it is taken back.
-pub(super) type Waiting = tokio::sync::oneshot::Sender<Result<NeuronInfo, NeuronError>>;
+pub(super) type Waiting = tokio::sync::oneshot::Sender<Result<Given, NeuronError>>;
+
+/// A neuron on its way to the one who waits for it. Where it does not arrive, because he left just
+/// then, it is taken back.
+#[derive(Debug)]
+pub(super) struct Given {
+    driver: Arc<Driver>,
+    info: Option<NeuronInfo>,
+}
+
+impl Given {
+    pub(super) fn new(driver: &Arc<Driver>, info: NeuronInfo) -> Self {
+        Self { driver: Arc::clone(driver), info: Some(info) }
+    }
+
+    /// It has arrived.
+    pub(super) fn take(mut self) -> Result<NeuronInfo, NeuronError> {
+        self.info.take().ok_or_else(|| Fault::new("a neuron was taken twice").into())
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        let Some(info) = self.info.take() else { return };
+        let driver = Arc::clone(&self.driver);
+        let take_back = move || {
+            if let Err(error) = driver.destroy(&info.id) {
+                tracing::warn!(%error, "a neuron that nobody waited for was not removed");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(take_back)),
+            Err(_) => take_back(),
+        }
+    }
+}
 
 impl Driver {
     /// Makes a neuron, which begins with the files that `fill` puts into its layer.
     pub(super) async fn make(
         self: &Arc<Self>,
         spec: NeuronSpec,
-        fill: impl FnOnce(&Path, Option<u32>) -> Result<(), NeuronError> + Send + 'static,
+        fill: Option<Fill>,
         waiting: &Waiting,
     ) -> Result<NeuronInfo, NeuronError> {
         let driver = Arc::clone(self);
@@ -60,11 +104,11 @@ impl Driver {
         let (attempt, launched) = self.raise(attempt, waiting).await?;
         let driver = Arc::clone(self);
         match launched {
-            Ok(door) => aside(move || driver.settle(attempt, door)).await,
+            Ok(way_out) => aside(move || driver.settle(attempt, way_out)).await,
             Err(error) => {
                 let undone = aside(move || {
                     let cleared = driver.clear(&id);
-                    drop(attempt.owner);
+                    drop(attempt.made);
                     attempt.lock.remove();
                     cleared
                 });
@@ -76,12 +120,8 @@ impl Driver {
         }
     }
 
-    /// Checks everything, makes room, and puts the folder together where nobody sees it.
-    fn begin(
-        &self,
-        spec: NeuronSpec,
-        fill: impl FnOnce(&Path, Option<u32>) -> Result<(), NeuronError>,
-    ) -> Result<Attempt, NeuronError> {
+    /// Checks everything, makes room, and makes the neuron's folder, or takes one that is ready.
+    fn begin(&self, spec: NeuronSpec, fill: Option<Fill>) -> Result<Attempt, NeuronError> {
         check::spec(&spec, &self.root)?;
         if !egress::is_closed(&spec.egress)
             && self.gate.is_none()
@@ -99,19 +139,18 @@ impl Driver {
                 NeuronError::OwnedElsewhere(id.clone(), pid)
             }
         })?;
-        let staged = self.make_way(id).and_then(|()| {
-            let state = self.stage(&spec)?;
-            let folder = self.home.staged(id);
-            fill(&folder.layer(), state.uid)
-                .and_then(|()| self.publish(id))
-                .map(|owner| (state, owner))
-        });
-        match staged {
-            Ok((state, owner)) => Ok(Attempt { spec, lock, state, owner: Some(owner) }),
+        // Whatever is there stays as it is until it is certain that it may go.
+        if let Err(error) = self.make_way(id) {
+            lock.remove();
+            return Err(error);
+        }
+        let ready = if fill.is_none() { self.take_warm(&spec) } else { Ok(None) };
+        match ready.and_then(|ready| ready.map_or_else(|| self.build(&spec, fill), Ok)) {
+            Ok(made) => Ok(Attempt { spec, lock, made }),
             Err(error) => {
-                // What was refused before anything was made leaves what was there as it is.
-                if !is_refusal(&error) {
-                    self.clear(id)?;
+                // All that is there by now is of this attempt.
+                if let Err(error) = self.clear(id) {
+                    tracing::warn!(%error, "what was begun of a neuron was not removed");
                 }
                 lock.remove();
                 Err(error)
@@ -119,14 +158,26 @@ impl Driver {
         }
     }
 
-    /// Finds a place and makes the folder.
-    fn stage(&self, spec: &NeuronSpec) -> Result<State, NeuronError> {
+    /// Puts the folder together where nobody sees it, and then in its place.
+    fn build(&self, spec: &NeuronSpec, fill: Option<Fill>) -> Result<Made, NeuronError> {
+        let (state, in_memory) = self.stage(spec)?;
+        let folder = self.home.staged(&spec.id);
+        if let Some(fill) = fill {
+            let layer = disk::reach(&folder).map_err(failed("reach the disk of a neuron"))?;
+            fill(layer.path(), state.uid)?;
+        }
+        let has_credentials = !spec.egress.credentials.is_empty();
+        let gate = self.gate_of(spec);
+        let way = gate.map(|gate| gate.prepare(has_credentials, &folder.egress())).transpose()?;
+        let owner = self.publish(&spec.id)?;
+        Ok(Made { state, owner, way, in_memory, is_up: false })
+    }
+
+    /// Finds a place and makes the folder. Returns why a limited disk is in memory, too.
+    fn stage(&self, spec: &NeuronSpec) -> Result<(State, Option<String>), NeuronError> {
         let what = || failed::<io::Error>(format!("make the folder of neuron {}", spec.id));
-        let places = Lock::wait(&self.home.places_lock(), PLACES_TIME).map_err(what())?;
-        let places = places.map_err(|pid| {
-            Fault::new(format!("process {pid} has been looking for a place for too long"))
-        })?;
-        let taken = Taken::count(&self.home).map_err(what())?;
+        let places = self.places()?;
+        let taken = self.taken().map_err(what())?;
         taken.has_room(self.neurons_max)?;
         let final_layer = self.home.folder(&spec.id).layer();
         let paths = match spec.driver {
@@ -148,9 +199,29 @@ impl Driver {
         make_folder(folder.path()).map_err(what())?;
         state.write(folder.path()).map_err(what())?;
         drop(places);
-        furnish(&state, &folder).map_err(what())?;
-        self.sweep(&taken.abandoned)?;
-        Ok(state)
+        let in_memory = furnish(&state, &folder).map_err(what())?;
+        self.sweep(&taken.abandoned);
+        Ok((state, in_memory))
+    }
+
+    /// Looks what neurons there are take up: at each of them the first time, which finds those
+    /// whose creator died, and whenever there may be no room; at their users alone otherwise, for
+    /// there may be hundreds. The lock of places must be held.
+    pub(super) fn taken(&self) -> io::Result<Taken> {
+        let ids = self.home.ids()?;
+        let is_known = self.has_looked.swap(true, Ordering::Relaxed);
+        if is_known && ids.len() < self.neurons_max {
+            return Taken::users(&self.home, &ids);
+        }
+        Taken::count(&self.home)
+    }
+
+    /// Takes the lock of whoever looks for a place.
+    pub(super) fn places(&self) -> Result<Lock, NeuronError> {
+        let places = Lock::wait(&self.home.places_lock(), PLACES_TIME);
+        places.map_err(failed("look for a place for a neuron"))?.map_err(|pid| {
+            Fault::new(format!("process {pid} has been looking for a place for too long")).into()
+        })
     }
 
     /// Puts the neuron in its place, where it can be seen as one that starts.
@@ -167,13 +238,13 @@ impl Driver {
         self: &Arc<Self>,
         attempt: Attempt,
         waiting: &Waiting,
-    ) -> Result<(Attempt, Result<Option<EgressDoor>, NeuronError>), NeuronError> {
+    ) -> Result<(Attempt, Result<Option<WayOut>, NeuronError>), NeuronError> {
         let gone = || NeuronError::from(Fault::new("nobody waits for the neuron any more"));
         if waiting.is_closed() {
             return Ok((attempt, Err(gone())));
         }
-        let door = match self.open_egress(&attempt).await {
-            Ok(door) => door,
+        let way_out = match self.open_egress(&attempt.spec).await {
+            Ok(way_out) => way_out,
             Err(error) => return Ok((attempt, Err(error))),
         };
         if waiting.is_closed() {
@@ -182,8 +253,8 @@ impl Driver {
         let driver = Arc::clone(self);
         let work = move || {
             let mut attempt = attempt;
-            let launched = driver.launch(&mut attempt, door.as_ref());
-            (attempt, launched.map(|()| door))
+            let launched = driver.launch(&mut attempt);
+            (attempt, launched.map(|()| way_out))
         };
         match tokio::task::spawn_blocking(work).await {
             Ok((attempt, Ok(_))) if waiting.is_closed() => Ok((attempt, Err(gone()))),
@@ -194,50 +265,32 @@ impl Driver {
         }
     }
 
-    async fn open_egress(&self, attempt: &Attempt) -> Result<Option<EgressDoor>, NeuronError> {
-        let spec = &attempt.spec;
-        let Some(gate) = self
-            .gate
-            .as_ref()
-            .filter(|_| spec.driver == NeuronDriver::Namespace && !egress::is_closed(&spec.egress))
-        else {
-            return Ok(None);
-        };
-        let folder = self.home.folder(&spec.id);
-        let what = || failed::<io::Error>(format!("open the way out of neuron {}", spec.id));
-        let door = gate.open(&spec.id, &spec.egress, &folder.egress()).await?;
-        egress::keep(folder.path(), &spec.egress, &door.variables).map_err(what())?;
-        Ok(Some(door))
+    /// Returns who opens the way out of a neuron that is to have one.
+    pub(super) fn gate_of(&self, spec: &NeuronSpec) -> Option<&dyn EgressGate> {
+        let has_way = spec.driver == NeuronDriver::Namespace && !egress::is_closed(&spec.egress);
+        self.gate.as_deref().filter(|_| has_way)
     }
 
-    fn launch(&self, attempt: &mut Attempt, door: Option<&EgressDoor>) -> Result<(), NeuronError> {
-        let id = &attempt.spec.id;
-        let folder = self.home.folder(id);
-        let plan = self.plan(attempt, &folder, door)?;
-        let socket = Door::new(id.clone(), folder.path().to_owned()).bind();
-        let socket = socket.map_err(failed(format!("make the socket of neuron {id}")))?;
-        let answer = self.launcher.launch(&plan, socket);
-        let report = match answer.map_err(failed(format!("start neuron {id}")))? {
-            plan::Answer::Up(report) => report,
-            plan::Answer::Failed(failure) => {
-                return Err(Fault::with(format!("start neuron {id}"), failure).into());
-            }
-        };
-        let state = &mut attempt.state;
-        state.cgroups = report.cgroups;
-        state.process = Identity::of(report.pid);
-        if state.process.is_none() {
-            let text = format!("the first process of neuron {id} died as soon as it ran");
-            return Err(Fault::new(text).into());
+    async fn open_egress(&self, spec: &NeuronSpec) -> Result<Option<WayOut>, NeuronError> {
+        let Some(gate) = self.gate_of(spec) else { return Ok(None) };
+        let folder = self.home.folder(&spec.id);
+        let what = || failed::<io::Error>(format!("open the way out of neuron {}", spec.id));
+        let door = gate.open(&spec.id, &spec.egress, &folder.egress(), None).await?;
+        egress::keep(folder.path(), &spec.egress, &door).map_err(what())?;
+        Ok(Some(WayOut { egress: spec.egress.clone(), door }))
+    }
+
+    /// Starts it where it does not run, and looks whether it is kept apart as is wanted.
+    fn launch(&self, attempt: &mut Attempt) -> Result<(), NeuronError> {
+        let Attempt { spec, made, .. } = attempt;
+        let folder = self.home.folder(&spec.id);
+        if !made.is_up {
+            let way = made.way.as_ref();
+            let in_memory = made.in_memory.as_deref();
+            let start = Start { spec, folder: &folder, way, in_memory, is_new: true };
+            self.start(&start, &mut made.state)?;
         }
-        if attempt.spec.driver == NeuronDriver::Namespace {
-            state.workspace = report.workspace;
-        }
-        state.is_in_memory = report.is_in_memory;
-        state.set_isolation(isolation(attempt.spec.driver, report.layers, &report.missing));
-        // Written before it is judged: whoever takes it back knows what to end.
-        state.write(folder.path()).map_err(failed("write the state of a neuron"))?;
-        let (isolation, wanted) = (state.isolation(), attempt.spec.isolation);
+        let (isolation, wanted) = (made.state.isolation(), spec.isolation);
         if isolation.level < wanted {
             return Err(NeuronError::NotSupported(format!(
                 "isolation {} is wanted, this machine gives {}: {}",
@@ -249,83 +302,44 @@ impl Driver {
         Ok(())
     }
 
-    fn plan(
-        &self,
-        attempt: &Attempt,
-        folder: &Folder,
-        door: Option<&EgressDoor>,
-    ) -> Result<plan::Plan, NeuronError> {
-        let spec = &attempt.spec;
-        let is_apart = spec.driver == NeuronDriver::Namespace;
-        let egress = door.map(|door| {
-            let name = door.socket.strip_prefix(folder.egress()).ok().and_then(Path::to_str);
-            let name = name.ok_or_else(|| Fault::new("the proxy's socket is not in its folder"))?;
-            Ok::<_, Fault>(plan::Egress { folder: folder.egress(), socket: name.to_owned() })
-        });
-        let files = door.into_iter().flat_map(|door| door.files.iter().cloned());
-        Ok(plan::Plan {
-            name: self.home.host_name(&spec.id),
-            layers: if is_apart { plan::Layers::ALL } else { plan::Layers::NONE },
-            base: plan::Base::default(),
-            layer: folder.layer(),
-            folder: spec.folder.clone().map(|path| plan::Folder {
-                path,
-                writes: match spec.writes {
-                    Writes::Overlay => plan::FolderWrites::Layer,
-                    Writes::Folder => plan::FolderWrites::Through,
-                },
-            }),
-            home: PathBuf::from(HOME),
-            host_id: attempt.state.uid.map(|uid| plan::HostId { uid, gid: uid }),
-            limits: plan::Limits {
-                memory_bytes: spec.limits.memory_bytes,
-                pids: Some(spec.limits.pids.unwrap_or(PIDS_DEFAULT)),
-                cpu_millis: spec.limits.cpu_millis,
-                disk_bytes: spec.limits.disk_bytes,
-            },
-            cgroup_parents: Vec::new(),
-            egress: egress.transpose()?,
-            files: files.map(|(outside, inside)| plan::ShownFile { outside, inside }).collect(),
-        })
-    }
-
     /// Makes it this process's neuron that runs.
-    fn settle(
-        &self,
-        attempt: Attempt,
-        door: Option<EgressDoor>,
-    ) -> Result<NeuronInfo, NeuronError> {
-        let Attempt { spec, lock, mut state, owner } = attempt;
+    fn settle(&self, attempt: Attempt, way_out: Option<WayOut>) -> Result<NeuronInfo, NeuronError> {
+        let Attempt { spec, lock, made } = attempt;
+        let Made { mut state, owner, .. } = made;
         state.phase = Phase::Created;
         let folder = self.home.folder(&spec.id);
-        let written = state.write_durably(folder.path());
-        let written = written.map_err(failed("write the state of a neuron"));
-        let owner = owner.ok_or_else(|| Fault::new("the neuron has no owner"));
-        match written.and_then(|()| Ok(owner?)) {
-            Ok(owner) => {
-                let owned = Owned::new(&spec.id, self.home.door(&spec.id), (state, owner), door);
-                self.owned().insert(spec.id.clone(), Arc::new(owned));
-            }
-            Err(error) => {
-                self.clear(&spec.id)?;
-                lock.remove();
-                return Err(error);
-            }
+        if let Err(error) = state.write(folder.path()) {
+            self.clear(&spec.id)?;
+            lock.remove();
+            return Err(failed("write the state of a neuron")(error));
         }
+        let owned = Owned::new(&spec.id, self.home.door(&spec.id), (state, owner), way_out);
+        self.owned().insert(spec.id.clone(), Arc::new(owned));
         lock.remove();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // A disk takes longer than all the rest, and nobody has to wait for this.
+            drop(runtime.spawn_blocking(move || {
+                if let Err(error) = State::sync(folder.path()) {
+                    tracing::warn!(%error, "the state of a neuron is not durable");
+                }
+            }));
+        }
         let info = seen::info(&self.home, &spec.id).map_err(failed("look at a neuron"))?;
         info.ok_or_else(|| NeuronError::NotFound(spec.id))
     }
 }
 
-fn furnish(state: &State, folder: &Folder) -> io::Result<()> {
+/// Makes the folders of a neuron, and its disk where that is limited. Returns why that one has to
+/// be in memory.
+pub(super) fn furnish(state: &State, folder: &Folder) -> io::Result<Option<String>> {
     make_folder(&folder.layer())?;
     make_folder(&folder.egress())?;
     if let Some(uid) = state.uid {
         // The neuron builds its mounts as this user; what is above only we can enter.
-        for own in [folder.layer(), folder.egress()] {
-            chown(own, Some(uid), Some(uid))?;
-        }
+        chown(folder.layer(), Some(uid), Some(uid))?;
+        // Its relay passes through this one; what lies in it is made by us, and nobody else may
+        // put something else there.
+        set_permissions(folder.egress(), Permissions::from_mode(0o711))?;
     }
     if state.driver() == NeuronDriver::Host {
         // There is no launcher that would make them.
@@ -333,37 +347,5 @@ fn furnish(state: &State, folder: &Folder) -> io::Result<()> {
             make_folder(&folder.layer().join(name))?;
         }
     }
-    Ok(())
-}
-
-fn is_refusal(error: &NeuronError) -> bool {
-    use NeuronError::{Capacity, Exists, OwnedElsewhere};
-    matches!(error, Exists(_) | OwnedElsewhere(..) | Capacity(_))
-}
-
-/// Says how far a neuron is kept apart.
-pub(super) fn isolation(
-    driver: NeuronDriver,
-    layers: plan::Layers,
-    missing: &[plan::Missing],
-) -> Isolation {
-    if driver == NeuronDriver::Host {
-        let reason = "driver host keeps nothing apart: commands run as this user, with all that \
-            it may read, write and reach";
-        let reasons = vec![reason.to_owned()];
-        return Isolation { level: IsolationLevel::None, layers: Vec::new(), reasons };
-    }
-    // What is in force in part only is among the layers too: it counts, and its reason is told.
-    let lacks = |missing: &plan::Missing| missing.layer.is_wall() && !layers.has(missing.layer);
-    let is_whole = !missing.iter().any(lacks);
-    let level = match layers.iter().any(plan::Layer::is_wall) {
-        true if is_whole => IsolationLevel::Full,
-        true => IsolationLevel::Partial,
-        false => IsolationLevel::None,
-    };
-    Isolation {
-        level,
-        layers: layers.iter().map(|layer| layer.as_str().to_owned()).collect(),
-        reasons: missing.iter().map(|missing| missing.reason.clone()).collect(),
-    }
+    Ok(state.limits().disk_bytes.and_then(|bytes| disk::make(folder, bytes, state.uid).err()))
 }

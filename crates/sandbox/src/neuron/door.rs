@@ -15,6 +15,8 @@ use rustix::net::{
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 
+use super::process::Identity;
+
 /// The name of the socket in the neuron's folder.
 pub(super) const SOCKET: &str = "agent.sock";
 
@@ -23,6 +25,9 @@ const CONNECT_TRIES: u32 = 200;
 
 /// How long to wait in between: a second in all.
 const CONNECT_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long to wait, where this may block, for a first process that has no room for one more.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
 
 /// What a connection is for: the first byte that is said on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +100,27 @@ impl Door {
     }
 
     /// Returns the first process of the neuron, where somebody listens.
-    pub(super) fn first_process(&self) -> Option<u32> {
-        let (_folder, path) = self.short_path().ok()?;
-        let socket = unix_socket().ok()?;
-        connect(&socket, &SocketAddrUnix::new(path).ok()?).ok()?;
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub(super) fn first_process(&self) -> io::Result<Option<Identity>> {
+        let socket = unix_socket()?;
+        // A full queue of those who want in is waited for no longer.
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(CONNECT_TIME))?;
+        let connected = self.short_path().and_then(|(_folder, path)| {
+            connect(&socket, &SocketAddrUnix::new(path)?).map_err(io::Error::from)
+        });
+        match connected {
+            Ok(()) => {}
+            Err(error) if is_nobody(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
         // What the system says about the one who listens, not what he says himself.
-        let peer = sockopt::socket_peercred(&socket).ok()?;
-        u32::try_from(peer.pid.as_raw_pid()).ok().filter(|pid| *pid > 0)
+        let peer = sockopt::socket_peercred(&socket)?;
+        match u32::try_from(peer.pid.as_raw_pid()) {
+            Ok(pid) if pid > 0 => Identity::of(pid),
+            _ => Ok(None),
+        }
     }
 
     /// Names the socket by its open folder: an address has at most 107 bytes, a home may be
@@ -143,12 +162,13 @@ mod tests {
         let socket = door.bind().unwrap();
         let mode = std::fs::metadata(deep.join(SOCKET)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(door.first_process(), None, "nobody listens yet");
+        assert_eq!(door.first_process().unwrap(), None, "nobody listens yet");
         listen(&socket, 8).unwrap();
-        assert_eq!(door.first_process(), Some(std::process::id()));
+        let first = door.first_process().unwrap().unwrap();
+        assert_eq!(first.pid, std::process::id());
         let _stream = door.open(Use::Files).await.unwrap();
         drop(socket);
-        assert_eq!(door.first_process(), None);
+        assert_eq!(door.first_process().unwrap(), None);
     }
 
     #[tokio::test]

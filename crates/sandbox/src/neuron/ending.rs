@@ -12,7 +12,6 @@ use super::driver::{Driver, failed};
 use super::home::Folder;
 use super::lock::{Holder, Lock};
 use super::place::Taken;
-use super::process::Identity;
 use super::remove::remove_tree;
 use super::seen::{Seen, look, owner_elsewhere};
 use super::state::State;
@@ -80,7 +79,7 @@ impl Driver {
         }
     }
 
-    fn end_processes(&self, id: &NeuronId, folder: &Folder) -> io::Result<()> {
+    pub(super) fn end_processes(&self, id: &NeuronId, folder: &Folder) -> io::Result<()> {
         if !folder.path().is_dir() {
             return Ok(());
         }
@@ -88,7 +87,7 @@ impl Driver {
         // The one that was written down, and the one that listens: a crash may have come between.
         let known = state.as_ref().and_then(|state| state.process);
         let listening = super::door::Door::new(id.clone(), folder.path().to_owned());
-        let listening = listening.first_process().and_then(Identity::of);
+        let listening = listening.first_process()?;
         let own = std::process::id();
         for process in known.into_iter().chain(listening).filter(|process| process.pid != own) {
             process.end()?;
@@ -102,10 +101,49 @@ impl Driver {
     }
 
     /// Removes what somebody left who died while he created or destroyed a neuron: what is on its
-    /// way in or out, and these `abandoned` ones. What somebody else is at work on is his.
-    pub(super) fn sweep(&self, abandoned: &[NeuronId]) -> Result<(), NeuronError> {
-        let passing = self.home.passing().map_err(failed("list neurons"))?;
-        abandoned.iter().chain(&passing).try_for_each(|id| self.sweep_one(id))
+    /// way in or out, and these `abandoned` ones. What somebody else is at work on is his, and
+    /// what cannot be removed stays: nobody who wants another neuron is to suffer for it.
+    pub(super) fn sweep(&self, abandoned: &[NeuronId]) {
+        let passing = self.home.passing().unwrap_or_else(|error| {
+            tracing::warn!(%error, "look for what a crash left of neurons");
+            Vec::new()
+        });
+        for id in abandoned.iter().chain(&passing) {
+            if let Err(error) = self.sweep_one(id) {
+                self.complain(id, &error);
+            }
+        }
+        if let Err(error) = self.sweep_warm() {
+            self.complain(&NeuronId::new("ready"), &error);
+        }
+    }
+
+    /// Ends those that a process had ready which is gone.
+    fn sweep_warm(&self) -> io::Result<()> {
+        let is_left = |id: &NeuronId| {
+            Ok::<_, io::Error>(Lock::holder(&self.home.warm(id).owner_lock())? == Holder::Nobody)
+        };
+        let mut left = Vec::new();
+        for id in self.home.warm_ids()? {
+            if is_left(&id)? {
+                left.push(id);
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.home.make()?;
+        // Who makes one has this lock until it is locked itself. Held by somebody else: the next
+        // one who looks does this.
+        let Ok(_places) = Lock::take(&self.home.places_lock())? else { return Ok(()) };
+        for id in left {
+            let folder = self.home.warm(&id);
+            if folder.path().is_dir() && is_left(&id)? {
+                self.end_processes(&id, &folder)?;
+                remove_tree(folder.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn sweep_one(&self, id: &NeuronId) -> Result<(), NeuronError> {

@@ -12,8 +12,9 @@ use protocol::NeuronId;
 
 use super::changes::changes;
 use super::copy::{Owners, copy_layer};
+use super::disk::reach;
 use super::driver::{Driver, failed};
-use super::egress;
+use super::egress::{self, Reachable};
 use super::freeze::Frozen;
 use super::lock::Lock;
 use super::process::Identity;
@@ -45,8 +46,8 @@ impl Source {
             None => None,
         };
         let owners = self.state.uid.zip(uid).map(|(from, to)| Owners { from, to });
-        let from = self.driver.home.folder(&self.id).layer();
-        copy_layer(&from, layer, owners).map_err(|error| match error {
+        let from = reach(&self.driver.home.folder(&self.id)).map_err(failed(what()))?;
+        copy_layer(from.path(), layer, owners).map_err(|error| match error {
             rustix::io::Errno::LOOP => {
                 NeuronError::NotSupported("its folders are nested too deep to be copied".to_owned())
             }
@@ -107,10 +108,10 @@ impl Driver {
         }
         if state.is_in_memory {
             return Err(NeuronError::NotSupported(format!(
-                "neuron {id} has a limited disk, which is in memory: it cannot be forked"
+                "neuron {id} has a limited disk, which is in memory here: it cannot be forked"
             )));
         }
-        let egress = egress::kept(folder.path()).map_err(what())?;
+        let egress = self.egress_of(id)?;
         let spec = NeuronSpec {
             id: to,
             driver: state.driver(),
@@ -123,9 +124,33 @@ impl Driver {
             writes: state.writes(),
             env: state.env.clone(),
             limits: state.limits(),
-            egress: egress.map_or_else(Egress::default, |kept| kept.egress),
+            egress,
         };
         Ok((spec, source))
+    }
+
+    /// What a neuron may reach, with the secrets: this process's own knows them, those of others
+    /// are looked for in its settings.
+    fn egress_of(&self, id: &NeuronId) -> Result<Egress, NeuronError> {
+        let owned = self.owned().get(id).cloned();
+        if let Some(egress) =
+            owned.filter(|owned| owned.is_current()).and_then(|own| own.egress().cloned())
+        {
+            return Ok(egress);
+        }
+        let kept = egress::kept(self.home.folder(id).path());
+        let Some(kept) = kept.map_err(failed(format!("look at neuron {id}")))? else {
+            return Ok(Egress::default());
+        };
+        let Reachable { egress, lacking } = kept.with(&self.credentials);
+        if lacking.is_empty() {
+            return Ok(egress);
+        }
+        Err(NeuronError::NotSupported(format!(
+            "neuron {id} was given credentials for {}, which are in no setting of this process: it \
+             cannot be forked here",
+            lacking.join(", ")
+        )))
     }
 
     /// Lists what a neuron's layer changes of its folder.
@@ -146,9 +171,9 @@ impl Driver {
             return unsupported("writes to its folder itself");
         }
         if state.is_in_memory {
-            return unsupported("has a limited disk, which is in memory");
+            return unsupported("has a limited disk, which is in memory here");
         }
-        let upper = self.home.folder(id).layer().join(layout::FOLDER_UPPER);
-        changes(&upper, folder).map_err(failed(what()))
+        let layer = reach(&self.home.folder(id)).map_err(failed(what()))?;
+        changes(&layer.path().join(layout::FOLDER_UPPER), folder).map_err(failed(what()))
     }
 }

@@ -20,6 +20,7 @@ const NAME_LEN_MAX: usize = 40;
 
 const STAGED: &str = ".new-";
 const OLD: &str = ".old-";
+const WARM: &str = ".warm-";
 const LOCKS: &str = ".locks";
 
 /// The folder that holds what a neuron writes, in the neuron's own.
@@ -45,9 +46,13 @@ pub(super) fn is_id(text: &str) -> bool {
 /// ID/agent.sock     where its first process listens
 /// ID/egress/        the proxy's socket, where there is a proxy
 /// ID/egress.json    what it may reach
+/// ID/egress.key     what the next owner's proxy needs to be trusted
 /// ID/layer/         what it writes
+/// ID/disk.img       what it writes, where its disk is limited and can be mounted
 /// .locks/ID         locked by whoever creates, forks, takes over or destroys it
 /// .new-ID, .old-ID  on its way in, on its way out; of interest to nobody once the lock is free
+/// .warm-ID          one that nobody has asked for yet, of the process that has its `owner.lock`;
+///                   made, given a name and removed under the lock of places
 /// ```
 #[derive(Debug)]
 pub(super) struct Home {
@@ -87,6 +92,11 @@ impl Home {
         Folder(self.neurons.join(format!("{OLD}{id}")))
     }
 
+    /// Where a neuron is that nobody has asked for yet.
+    pub(super) fn warm(&self, id: &NeuronId) -> Folder {
+        Folder(self.neurons.join(format!("{WARM}{id}")))
+    }
+
     pub(super) fn door(&self, id: &NeuronId) -> Door {
         Door::new(id.clone(), self.folder(id).0)
     }
@@ -115,6 +125,13 @@ impl Home {
             ids.extend(id.filter(|id| is_id(id)).map(NeuronId::new));
         }
         Ok(ids)
+    }
+
+    /// Returns the ids of neurons that nobody has asked for yet.
+    pub(super) fn warm_ids(&self) -> io::Result<Vec<NeuronId>> {
+        let names = self.names()?;
+        let ids = names.iter().filter_map(|name| name.strip_prefix(WARM));
+        Ok(ids.filter(|id| is_id(id)).map(NeuronId::new).collect())
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -206,13 +223,14 @@ mod tests {
         let home = Home::new(folder.path());
         assert_eq!(home.ids().unwrap(), []);
         home.make().unwrap();
-        for name in ["b", "a", "c.d", ".new-x", ".old-y", ".old-.."] {
+        for name in ["b", "a", "c.d", ".new-x", ".old-y", ".old-..", ".warm-z", ".warm-."] {
             make_folder(&home.path().join(name)).unwrap();
         }
         std::fs::write(home.path().join("file"), "").unwrap();
         std::os::unix::fs::symlink("/", home.path().join("link")).unwrap();
         assert_eq!(home.ids().unwrap(), ["a", "b"].map(NeuronId::new));
         assert_eq!(home.passing().unwrap(), ["x", "y"].map(NeuronId::new));
+        assert_eq!(home.warm_ids().unwrap(), [NeuronId::new("z")]);
     }
 
     #[test]

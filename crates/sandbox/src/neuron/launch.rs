@@ -46,7 +46,8 @@ impl Launcher {
         // Whoever still had it would make a dead neuron look alive.
         drop(socket);
         let answer = Answer::decode(&started.receive()?).map_err(io::Error::other)?;
-        started.end();
+        started.wait_for_end()?;
+        started.let_leave();
         Ok(answer)
     }
 
@@ -54,7 +55,7 @@ impl Launcher {
     pub(super) fn probe(&self) -> io::Result<Probe> {
         let mut started = self.start("probe")?;
         let probe = Probe::decode(&started.receive()?).map_err(io::Error::other)?;
-        started.end();
+        started.let_leave();
         Ok(probe)
     }
 
@@ -107,7 +108,25 @@ impl Started {
         Ok(message)
     }
 
-    /// Waits until it has left by itself, so that what it left running is nobody's child here.
+    /// Waits until it has let go of what it started: the end of its stream says so. Before, that
+    /// would end with it.
+    fn wait_for_end(&mut self) -> io::Result<()> {
+        match self.stream.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(io::Error::other("the launcher says more than its answer")),
+            Err(error) => Err(unanswered(error)),
+        }
+    }
+
+    /// Takes its exit when it has left by itself. It has some tidying to do, for which nobody
+    /// waits.
+    fn let_leave(mut self) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || self.end())),
+            Err(_) => self.end(),
+        }
+    }
+
     fn end(&mut self) {
         let since = Instant::now();
         while since.elapsed() < EXIT_TIME {

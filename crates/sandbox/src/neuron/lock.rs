@@ -94,6 +94,11 @@ impl Lock {
             .is_some_and(|(own, there)| (own.dev(), own.ino()) == (there.dev(), there.ino()))
     }
 
+    /// Says that the file has another path now.
+    pub(super) fn moved(self, path: PathBuf) -> Self {
+        Self { path, ..self }
+    }
+
     /// Removes the file and lets go. For locks whose file stands for nothing else.
     pub(super) fn remove(self) {
         // A file that cannot be removed is a lock that nobody holds.

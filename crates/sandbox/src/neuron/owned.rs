@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::agent::neuron::{EGRESS_PORT, INSIDE_USER};
-use driver_api::{NeuronDriver, NeuronError};
+use driver_api::{Egress, NeuronDriver, NeuronError};
 use protocol::NeuronId;
 
 use super::door::Door;
 use super::driver::{Driver, aside, failed};
-use super::egress::{self, EgressDoor, KeptEgress};
+use super::egress::{self, EgressDoor, EgressGate, KeptEgress, Reachable};
 use super::files::Files;
 use super::freeze::thaw;
 use super::lock::Lock;
@@ -40,8 +40,15 @@ pub(super) struct Owned {
     pub(super) folder: PathBuf,
     pub(super) home: PathBuf,
     variables: Vec<(String, String)>,
-    /// Keeps the way out open.
-    _way_out: Option<EgressDoor>,
+    way_out: Option<WayOut>,
+}
+
+/// A way out that is open, and where it leads.
+#[derive(Debug)]
+pub(super) struct WayOut {
+    pub(super) egress: Egress,
+    /// Keeps it open.
+    pub(super) door: EgressDoor,
 }
 
 impl Owned {
@@ -49,11 +56,11 @@ impl Owned {
         id: &NeuronId,
         door: Door,
         (state, lock): (State, Lock),
-        way_out: Option<EgressDoor>,
+        way_out: Option<WayOut>,
     ) -> Self {
         let nobody = Identity { pid: 0, started: 0 };
         let process = state.process.unwrap_or(nobody);
-        let beyond = way_out.as_ref().map(|door| door.variables.as_slice());
+        let beyond = way_out.as_ref().map(|way| way.door.variables.as_slice());
         let variables = variables(id, Some(&state), beyond);
         Self::of(door, (process, lock), (state.workspace, state.home), variables, way_out)
     }
@@ -63,17 +70,17 @@ impl Owned {
         (process, lock): (Identity, Lock),
         (folder, home): (PathBuf, PathBuf),
         variables: Vec<(String, String)>,
-        way_out: Option<EgressDoor>,
+        way_out: Option<WayOut>,
     ) -> Self {
         let door = Arc::new(door);
         let files = Arc::new(Files::new(Arc::clone(&door)));
         let means = Means { files, agent: Agent::of_neuron(door) };
-        Self { lock, process, means, folder, home, variables, _way_out: way_out }
+        Self { lock, process, means, folder, home, variables, way_out }
     }
 
-    /// Returns whether its first process lives.
+    /// Returns whether its first process lives, as far as that can be told.
     pub(super) fn is_running(&self) -> bool {
-        self.process.is_alive()
+        self.process.is_alive().unwrap_or(true)
     }
 
     /// Returns whether it is still the neuron of that name, and this process's.
@@ -81,9 +88,14 @@ impl Owned {
         self.lock.is_current()
     }
 
+    /// What it may reach, with the secrets; nothing where it has no way out.
+    pub(super) fn egress(&self) -> Option<&Egress> {
+        self.way_out.as_ref().map(|way| &way.egress)
+    }
+
     pub(super) fn environment(&self) -> Environment {
         let own = self.variables.iter().cloned().map(|(name, value)| (name, Some(value)));
-        Environment::new([], own.collect())
+        Environment::new([], &own.collect::<Vec<_>>())
     }
 }
 
@@ -146,9 +158,7 @@ impl Driver {
         let (driver, wanted) = (Arc::clone(self), id.clone());
         let taken = aside(move || driver.take_over(&wanted)).await?;
         let way_out = match (&self.gate, &taken.egress) {
-            (Some(gate), Some(kept)) => {
-                Some(gate.open(id, &kept.egress, &self.home.folder(id).egress()).await?)
-            }
+            (Some(gate), Some(kept)) => Some(self.open_again(gate.as_ref(), id, kept).await?),
             (None, Some(_)) => {
                 tracing::warn!(neuron = %id, "taken over without a proxy: it reaches nothing");
                 None
@@ -166,6 +176,31 @@ impl Driver {
         let owned = Arc::new(Owned::of(door, (process, lock), places, variables, way_out));
         self.owned().insert(id.clone(), Arc::clone(&owned));
         Ok(owned)
+    }
+
+    /// Opens the way out of a neuron whose owner is gone, with the secrets of this process.
+    pub(super) async fn open_again(
+        &self,
+        gate: &dyn EgressGate,
+        id: &NeuronId,
+        kept: &KeptEgress,
+    ) -> Result<WayOut, NeuronError> {
+        let Reachable { egress, lacking } = kept.with(&self.credentials);
+        if !lacking.is_empty() {
+            let hosts = lacking.join(", ");
+            tracing::warn!(
+                neuron = %id, hosts,
+                "taken over without the credentials of these hosts, which it cannot reach: they \
+                 are in no setting of this process"
+            );
+        }
+        let folder = self.home.folder(id);
+        let door = gate.open(id, &egress, &folder.egress(), kept.authority.as_ref()).await?;
+        if kept.authority != door.authority {
+            let written = egress::keep_authority(folder.path(), &door);
+            written.map_err(failed(format!("open the way out of neuron {id}")))?;
+        }
+        Ok(WayOut { egress, door })
     }
 
     /// Returns the neuron where it is this process's already.

@@ -39,6 +39,29 @@ impl Taken {
             taken.add(&home.staged(&id))?;
             taken.add(&home.old(&id))?;
         }
+        // Those that wait are beside the ceiling, but their users are theirs.
+        for id in home.warm_ids()? {
+            taken.add_user(&home.warm(&id))?;
+        }
+        Ok(taken)
+    }
+
+    /// Looks at the users alone, without reading what is known of each neuron: for those of whom
+    /// there are fewer than may be. The lock of places must be held.
+    pub(super) fn users(home: &Home, ids: &[NeuronId]) -> io::Result<Self> {
+        let mut taken = Self::default();
+        let mut folders: Vec<Folder> = ids.iter().map(|id| home.folder(id)).collect();
+        for id in home.passing()? {
+            folders.extend([home.staged(&id), home.old(&id)]);
+        }
+        folders.extend(home.warm_ids()?.iter().map(|id| home.warm(id)));
+        for folder in folders {
+            match folder.layer().symlink_metadata().map(|facts| facts.uid()) {
+                Ok(uid) if uid != 0 => drop(taken.uids.insert(uid)),
+                // It has none, or is just about to have it.
+                _ => drop(taken.add_user(&folder)?),
+            }
+        }
         Ok(taken)
     }
 
@@ -53,18 +76,30 @@ impl Taken {
 
     /// Returns whether its creation is over.
     fn add(&mut self, folder: &Folder) -> io::Result<bool> {
-        let Some(state) = State::read(folder.path())? else {
-            // The state is lost, but whose its files are can be seen.
-            let home = folder.layer().join(layout::HOME).symlink_metadata();
-            self.uids.extend(home.ok().map(|facts| facts.uid()));
-            return Ok(true);
-        };
-        let is_alive = state.process.is_some_and(Identity::is_alive);
+        let Some(state) = self.add_user(folder)? else { return Ok(true) };
+        let is_alive = state.process.map(Identity::is_alive).transpose()?.unwrap_or(false);
         let is_over = state.phase != Phase::Starting;
         self.alive += usize::from(is_alive || !is_over);
-        // Also of one that is stopped: its files are still this user's.
-        self.uids.extend(state.uid);
         Ok(is_over)
+    }
+
+    /// Counts the user of a neuron, also of one that is stopped: its files are still this user's.
+    /// Returns its state, where that is not lost.
+    fn add_user(&mut self, folder: &Folder) -> io::Result<Option<State>> {
+        // One that cannot be read is nobody else's trouble: it counts as lost.
+        let state = State::read(folder.path()).unwrap_or_default();
+        match &state {
+            Some(state) => self.uids.extend(state.uid),
+            // Whose its files are can be seen.
+            None => {
+                let layer = folder.layer();
+                let seen = [layer.join(layout::HOME), layer].map(|path| path.symlink_metadata());
+                let users = seen.into_iter().flatten().map(|facts| facts.uid());
+                // What is root's was never given away.
+                self.uids.extend(users.filter(|uid| *uid != 0));
+            }
+        }
+        Ok(state)
     }
 
     /// Returns the first user from `base` on that no neuron has, and that no process of the

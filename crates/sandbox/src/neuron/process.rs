@@ -22,16 +22,22 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a living process.
-    pub(super) fn of(pid: u32) -> Option<Self> {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, started) = parent_and_start(&text)?;
-        Some(Self { pid, started })
+    /// Returns the identity of a living process; none where there is none of that number.
+    ///
+    /// # Errors
+    /// When that cannot be told, for example for want of a descriptor: files are taken away from
+    /// the dead, so that nobody is taken for dead who only could not be looked at.
+    pub(super) fn of(pid: u32) -> io::Result<Option<Self>> {
+        let text = stat_of(pid)?.unwrap_or_default();
+        Ok(parent_and_start(&text).map(|(_, started)| Self { pid, started }))
     }
 
     /// Returns whether it lives. One that is dead and whose parent has not asked yet does not.
-    pub(super) fn is_alive(self) -> bool {
-        Self::of(self.pid) == Some(self)
+    ///
+    /// # Errors
+    /// As [`Identity::of`].
+    pub(super) fn is_alive(self) -> io::Result<bool> {
+        Ok(Self::of(self.pid)? == Some(self))
     }
 
     /// Sends it a signal, where it still is the one.
@@ -62,7 +68,7 @@ impl Identity {
             Err(error) => return Err(error.into()),
         };
         // From here on the handle is of one process for good, so that this look decides.
-        if !self.is_alive() {
+        if !self.is_alive()? {
             return Ok(None);
         }
         match pidfd_send_signal(&handle, signal) {
@@ -80,12 +86,23 @@ pub(super) fn parents() -> io::Result<Vec<(Identity, u32)>> {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         // It may be gone by now.
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let text = stat_of(pid)?.unwrap_or_default();
         all.extend(
             parent_and_start(&text).map(|(parent, started)| (Identity { pid, started }, parent)),
         );
     }
     Ok(all)
+}
+
+/// Returns the line that the system tells of a process; none where it is gone.
+fn stat_of(pid: u32) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // It ended between the opening and the reading.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the parent and the start time from a line of `/proc/PID/stat`, of a process that lives.
@@ -118,15 +135,15 @@ mod tests {
     #[test]
     fn the_right_process_is_ended_and_no_other() {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        let identity = Identity::of(child.id()).unwrap();
-        assert!(identity.is_alive());
+        let identity = Identity::of(child.id()).unwrap().unwrap();
+        assert!(identity.is_alive().unwrap());
         let other = Identity { started: identity.started + 1, ..identity };
-        assert!(!other.is_alive());
+        assert!(!other.is_alive().unwrap());
         other.end().unwrap();
-        assert!(identity.is_alive(), "another process of that number was meant");
+        assert!(identity.is_alive().unwrap(), "another process of that number was meant");
         identity.end().unwrap();
         // Its exit was not taken yet.
-        assert!(!identity.is_alive());
+        assert!(!identity.is_alive().unwrap());
         child.wait().unwrap();
         identity.end().unwrap();
     }

@@ -7,7 +7,7 @@ use driver_api::{NeuronInfo, NeuronState, Writes};
 use protocol::{NeuronId, Timestamp};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use super::home::Home;
+use super::home::{Folder, Home};
 use super::lock::{Holder, Lock};
 use super::process::Identity;
 use super::state::{Phase, State};
@@ -39,9 +39,28 @@ pub(super) struct There {
 /// else is creating it.
 pub(super) fn look(home: &Home, id: &NeuronId, is_locked: bool) -> io::Result<Seen> {
     let folder = home.folder(id);
-    if !folder.path().symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
+    if !is_there(&folder)? {
         return Ok(Seen::Absent);
     }
+    match look_at(home, id, is_locked) {
+        // It was destroyed while it was looked at.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_there(&folder)? => {
+            Ok(Seen::Absent)
+        }
+        seen => seen,
+    }
+}
+
+fn is_there(folder: &Folder) -> io::Result<bool> {
+    match folder.path().symlink_metadata() {
+        Ok(facts) => Ok(facts.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn look_at(home: &Home, id: &NeuronId, is_locked: bool) -> io::Result<Seen> {
+    let folder = home.folder(id);
     let state = State::read(folder.path())?;
     if let Some(state) = state.as_ref().filter(|state| state.phase == Phase::Starting) {
         if !is_locked && Lock::holder(&home.change_lock(id))? != Holder::Nobody {
@@ -59,9 +78,10 @@ pub(super) fn look(home: &Home, id: &NeuronId, is_locked: bool) -> io::Result<Se
 
 fn there(home: &Home, id: &NeuronId, state: Option<State>) -> io::Result<Seen> {
     let process = match &state {
-        Some(state) => state.process.filter(|process| process.is_alive()),
+        Some(State { process: Some(process), .. }) => process.is_alive()?.then_some(*process),
+        Some(_) => None,
         // Nobody wrote down which process it was, but it listens.
-        None => home.door(id).first_process().and_then(Identity::of),
+        None => home.door(id).first_process()?,
     };
     let created_at = match &state {
         Some(state) => state.created_at,

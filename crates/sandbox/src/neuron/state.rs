@@ -109,6 +109,15 @@ impl State {
         }
     }
 
+    /// Takes over what another neuron became, whose processes and files this one gets.
+    pub(super) fn inherit(&mut self, other: &Self) {
+        self.process = other.process;
+        self.isolation = other.isolation.clone();
+        self.uid = other.uid;
+        self.cgroups.clone_from(&other.cgroups);
+        self.is_in_memory = other.is_in_memory;
+    }
+
     pub(super) fn driver(&self) -> NeuronDriver {
         if self.driver == NeuronDriver::Host.as_str() {
             NeuronDriver::Host
@@ -168,6 +177,17 @@ impl State {
         self.replace(folder, true)
     }
 
+    /// Makes what was written durable. Until then a power failure can leave nothing but the folder,
+    /// by which a neuron is known as well.
+    pub(super) fn sync(folder: &Path) -> io::Result<()> {
+        match File::open(folder.join(STATE_FILE)) {
+            Ok(file) => file.sync_data(),
+            // It is gone already.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn replace(&self, folder: &Path, is_durable: bool) -> io::Result<()> {
         let temporary = folder.join("state.json.new");
         let bytes = serde_json::to_vec_pretty(self)?;
@@ -208,7 +228,7 @@ mod tests {
             egress: Egress::default(),
         };
         let mut state = State::starting(&spec, ("/w".into(), "/h".into()), Timestamp(7));
-        state.process = Identity::of(std::process::id());
+        state.process = Identity::of(std::process::id()).unwrap();
         let isolation = Isolation {
             level: IsolationLevel::Partial,
             layers: vec!["overlay".into()],

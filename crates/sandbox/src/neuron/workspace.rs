@@ -107,6 +107,10 @@ impl Workspace for NeuronWorkspace {
         &self.locator.roots
     }
 
+    fn home(&self) -> Option<&Path> {
+        self.locator.home.as_deref()
+    }
+
     fn is_local(&self) -> bool {
         false
     }

@@ -2,11 +2,14 @@
 
 mod crash;
 mod creation;
+mod disk;
 mod egress;
 mod files;
 mod fork;
 mod leaks;
 mod owners;
+mod trouble;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -8,6 +8,7 @@ fn plan() -> Plan {
         layers: Layers::ALL.without(Layer::Seccomp),
         base: Base::default(),
         layer: "/var/lib/n".into(),
+        disk: Some("/var/lib/n.img".into()),
         folder: Some(Folder { path: "/srv/x".into(), writes: FolderWrites::Through }),
         home: "/home/neuron".into(),
         host_id: Some(HostId { uid: 100_001, gid: 100_001 }),

@@ -91,6 +91,21 @@ fn true_statuses_come_out() {
 }
 
 #[test]
+fn what_serves_a_connection_cannot_be_kept_from_it_by_a_stop() {
+    for who in everybody() {
+        let neuron = Site::new(who).start();
+        let mut client = neuron.client();
+        // The shell's parent is its minder, and that one's the server.
+        client.spawn(crate::client::bash(
+            "kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 60",
+        ));
+        // Whoever waits for it is told by the end of the stream.
+        while client.stream.read(&mut [0; 64]).expect("expected the end in time") > 0 {}
+        assert_eq!(neuron.run("echo it lives on"), "it lives on");
+    }
+}
+
+#[test]
 fn a_connection_that_says_nothing_sensible_is_closed() {
     for who in everybody() {
         let neuron = Site::new(who).start();
@@ -178,6 +193,7 @@ fn a_neuron_whose_folder_is_removed_ends() {
         let mut client = neuron.client();
         client.bash(&tree.script());
         tree.wait_up(6);
+        neuron.site.open_layer();
         std::fs::remove_dir_all(&neuron.site.plan.layer).unwrap();
         (neuron, tree, client)
     };

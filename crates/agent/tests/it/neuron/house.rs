@@ -55,20 +55,32 @@ impl Who {
         }
     }
 
+    /// The agent's program, where that user may execute it.
+    pub(crate) fn program(self, near: &Path) -> PathBuf {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_narthex-agent"));
+        if !self.is_other() {
+            return program;
+        }
+        // The folder of builds may be closed to others.
+        let copy = near.join("narthex-agent");
+        if !copy.exists() {
+            std::fs::copy(&program, &copy).unwrap();
+            std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        copy
+    }
+
     /// A command of that user that runs the agent with an argument.
     pub(crate) fn agent(self, near: &Path, argument: &str) -> Command {
-        let mut program = PathBuf::from(env!("CARGO_BIN_EXE_narthex-agent"));
-        if self.is_other() {
-            // The folder of builds may be closed to others.
-            let copy = near.join("narthex-agent");
-            if !copy.exists() {
-                std::fs::copy(&program, &copy).unwrap();
-                std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).unwrap();
-            }
-            program = copy;
-        }
+        let mut command = self.command(&self.program(near));
+        command.arg(argument);
+        command
+    }
+
+    /// A command of that user without variables.
+    pub(crate) fn command(self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.arg(argument).env_clear();
+        command.env_clear();
         if self.is_other() {
             command.uid(USER).gid(USER);
         }
@@ -83,6 +95,8 @@ pub(crate) struct Site {
     pub(crate) plan: Plan,
     /// Removed at the end.
     pub(crate) home: TempDir,
+    /// A folder that the launcher is started with as a descriptor, by somebody careless.
+    pub(crate) inherited: Option<PathBuf>,
 }
 
 impl Site {
@@ -99,6 +113,7 @@ impl Site {
             layers: Layers::ALL,
             base: Base::default(),
             layer,
+            disk: None,
             folder: None,
             home: "/home/neuron".into(),
             host_id,
@@ -107,7 +122,7 @@ impl Site {
             egress: None,
             files: Vec::new(),
         };
-        Self { who, plan, home }
+        Self { who, plan, home, inherited: None }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -129,6 +144,14 @@ impl Site {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut command = self.who.agent(self.home.path(), agent::neuron::LAUNCH_ARGUMENT);
+        if let Some(folder) = &self.inherited {
+            let mut careless = self.who.command(Path::new("/bin/bash"));
+            // Tried again where it is still open for writing, as below.
+            let script = "for i in {1..1000}; do exec \"$0\" \"$1\" 9<\"$2\"; done 2>/dev/null";
+            careless.args(["--norc", "-O", "execfail", "-c", script]).arg(command.get_program());
+            careless.args(command.get_args()).arg(folder);
+            command = careless;
+        }
         command.stdin(Stdio::from(OwnedFd::from(far)));
         let child = loop {
             match command.spawn() {
@@ -153,8 +176,14 @@ impl Site {
     /// Starts a neuron, and says why not.
     pub(crate) fn try_start(self) -> Result<Neuron, Failure> {
         let (mut launcher, mut stream) = self.launch();
-        let answer = Answer::decode(&message(&mut stream).expect("expected an answer")).unwrap();
+        let answer = message(&mut stream);
+        if answer.is_err() {
+            // One that is gone already keeps its own status.
+            launcher.kill().unwrap();
+        }
         let status = launcher.wait().unwrap();
+        let answer = answer.unwrap_or_else(|error| panic!("no answer: {error}, then {status}"));
+        let answer = Answer::decode(&answer).unwrap();
         match answer {
             Answer::Up(report) => {
                 assert!(status.success(), "expected a clean exit, got {status}");
@@ -169,15 +198,21 @@ impl Site {
     }
 }
 
-impl Drop for Site {
-    /// The kernel closes what an overlay works in, to its owner too.
-    fn drop(&mut self) {
+impl Site {
+    /// Opens what the kernel closes, to its owner too: the folders that an overlay works in.
+    pub(crate) fn open_layer(&self) {
         let system = std::fs::read_dir(self.plan.layer.join(layout::SYSTEM));
         let pairs = system.into_iter().flatten().flatten().map(|entry| entry.path());
         for pair in pairs.chain([self.plan.layer.join("folder")]) {
             let open = PermissionsExt::from_mode(0o700);
             let _absent = std::fs::set_permissions(pair.join("work/work"), open);
         }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.open_layer();
     }
 }
 

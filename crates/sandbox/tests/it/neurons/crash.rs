@@ -1,4 +1,4 @@
-//! Whoever creates or destroys a neuron is killed in the middle of it.
+//! X8 of namespaces: whoever creates or destroys a neuron is killed in the middle of it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -128,10 +128,11 @@ async fn every_half_made_neuron_is_cleared_away() {
         assert_eq!(land.neurons.list().await.unwrap(), []);
         let left = land.leftovers();
         assert!(left.is_empty(), "left: {left:?}");
-        // The same when a neuron is created first.
+        // The same when another process creates a neuron first of all.
         leave(".new-a", Some(&starting), &["layer"]);
         leave("d", Some(&starting), &["layer"]);
-        land.create(driver, "e").await;
+        let next = sandbox::neurons(options(&land.home()));
+        next.create(spec(driver, "e")).await.unwrap();
         assert!(!land.of("d").exists() && land.leftovers().is_empty());
     }
 }

@@ -48,6 +48,7 @@ async fn a_host_neuron_says_that_it_is_not_kept_apart() {
     assert_eq!(land.neurons.isolation(NeuronDriver::Host).await, isolation);
 }
 
+/// X6: what was found out once is what each neuron says of itself.
 #[tokio::test]
 async fn what_keeps_a_neuron_apart_is_what_was_probed() {
     let land = Land::new();
@@ -289,6 +290,7 @@ async fn of_two_who_create_the_same_one_does() {
     }
 }
 
+/// X7: it is told as a fault of ours, and never as the end of a command.
 #[tokio::test]
 async fn a_launcher_that_fails_leaves_nothing() {
     for command in [vec!["/no/such/agent".into()], vec!["true".into()], vec!["cat".into()], vec![]]

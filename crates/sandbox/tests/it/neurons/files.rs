@@ -3,7 +3,7 @@
 use driver_api::NeuronDriver;
 use testkit::workspace_suite;
 
-use super::Land;
+use super::{BOTH, Land};
 
 #[tokio::test]
 async fn a_host_neuron_keeps_the_contract_of_files() {
@@ -80,4 +80,28 @@ async fn many_requests_at_once_are_all_answered() {
         }
     });
     futures_util::future::join_all(all).await;
+}
+
+/// X1: what the file tools see is what commands see, links and refusals included.
+#[tokio::test]
+async fn files_and_commands_of_a_neuron_are_of_one_place() {
+    for driver in BOTH {
+        let land = Land::new();
+        land.create(driver, "one").await;
+        let workspace = land.workspace("one").await;
+        let file = workspace.locate("by-tool").await.unwrap();
+        workspace.write(&file, b"tool\n").await.unwrap();
+        let script = "cat by-tool; echo shell > by-shell; ln -s by-shell link; rm by-tool";
+        assert_eq!(land.says("one", script).await, "tool\n");
+        assert_eq!(workspace.locate("by-tool").await.unwrap().stat, None);
+        let link = workspace.locate("link").await.unwrap();
+        assert_eq!(link.real, workspace.cwd().join("by-shell"));
+        assert_eq!(workspace.read(&link, 100).await.unwrap().bytes, b"shell\n");
+        if driver == NeuronDriver::Namespace {
+            // What is not there for one is not there for the other.
+            assert_eq!(land.says("one", "[ -e /etc/shadow ] || echo gone").await, "gone\n");
+            let secret = workspace.locate("/etc/shadow").await;
+            assert!(secret.as_ref().is_ok_and(|file| file.stat.is_none()), "got {secret:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What comes and goes leaves nothing behind on the machine.
+//! P1 of neurons: what comes and goes leaves nothing behind on the machine.
 
 use std::path::Path;
 
