@@ -38,6 +38,9 @@ impl ConnectionMachine for Program {
         pool.stop().await;
         let list = known.iter().map(|known| {
             let server = &known.server;
+            if server.is_in_neurons() {
+                return in_neurons(known);
+            }
             let stand =
                 stands.iter().find(|it| it.name == server.name && it.origin == server.origin);
             stand.map_or_else(|| listed(known), |stand| stood(known, stand))
@@ -129,11 +132,21 @@ fn listed(known: &KnownMcpServer) -> ConnectionInfo {
     }
 }
 
+/// Says of a server that runs in neurons that there is nothing to try here.
+fn in_neurons(known: &KnownMcpServer) -> ConnectionInfo {
+    let state = Some("started in each neuron".to_owned());
+    ConnectionInfo { state, is_connected: true, ..listed(known) }
+}
+
 fn stood(known: &KnownMcpServer, stand: &ServerStatus) -> ConnectionInfo {
     let mut error = stand.error.clone();
     if stand.state == ServerState::Unauthorized {
         let how = format!("let it in: narthex connections login {}", stand.name);
         error = Some(error.map_or_else(|| how.clone(), |error| format!("{error}; {how}")));
+    } else if stand.state == ServerState::Connecting {
+        let limit = STATUS_WAIT.as_secs();
+        let silent = format!("it did not begin to speak within {limit} s: is it an MCP server?");
+        error = error.or(Some(silent));
     }
     ConnectionInfo {
         state: Some(stand.state.as_str().to_owned()),
@@ -160,6 +173,7 @@ mod tests {
         let stand = |state, error: Option<&str>| ServerStatus {
             name: "issues".to_owned(),
             origin: ServerOrigin::Settings,
+            neuron: None,
             state,
             tools: 0,
             error: error.map(str::to_owned),

@@ -5,7 +5,7 @@
 //! `MCP_CONFORMANCE_SCENARIO` and gives what the scenario needs in `MCP_CONFORMANCE_CONTEXT`.
 #![allow(clippy::disallowed_methods, reason = "a program for tests; it ends with its scenario")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use connect::{
     ServerState, StdioServer,
 };
 use driver_api::{
-    Asks, Contents, Fault, FileStat, Located, Output, Process, Spawn, SystemClock, SystemIds, Tool,
-    ToolContext, ToolHost, ToolOutcome, ToolSource as _, Workspace, WorkspaceError,
+    Asks, Fault, Place, SystemClock, SystemIds, Tool, ToolContext, ToolHost, ToolOutcome,
+    ToolSource as _, Workspace,
 };
 use outbound::Url;
 use protocol::event::Answer;
@@ -26,6 +26,8 @@ use serde_json::{Map, Value, json};
 use stdx::Secret;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use self::nowhere::Nowhere;
 
 /// How long a scenario may take; the suite ends it after 30 s.
 const SCENARIO_WAIT: Duration = Duration::from_secs(25);
@@ -39,6 +41,9 @@ const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 /// Where the authorization server sends the person back to; nobody listens there, since the
 /// answer is read from the redirect itself.
 const BACK: &str = "http://localhost:3000/callback";
+
+#[path = "../tests/it/nowhere.rs"]
+mod nowhere;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), String> {
@@ -55,7 +60,7 @@ async fn run(url: Url, context: &Value) -> Result<(), String> {
     let pool = pool(url, context, home.path())?;
     let mut left = AUTHORIZATIONS_MAX;
     connect(&pool, &mut left).await?;
-    let tools = pool.offers("/");
+    let tools = pool.offers(Place::Folder("/"));
     let calls = match context.get("toolCalls").and_then(Value::as_array) {
         Some(calls) => calls.iter().filter_map(wanted).collect(),
         None => tools.iter().map(|tool| (tool.spec().name.clone(), input(tool, &tools))).collect(),
@@ -135,7 +140,9 @@ async fn call(
 ) -> Result<(), String> {
     let context = tool_context(home);
     loop {
-        let tool = pool.find(name, "/").ok_or_else(|| format!("there is no tool {name}"))?;
+        let tool = pool
+            .find(name, Place::Folder("/"))
+            .ok_or_else(|| format!("there is no tool {name}"))?;
         let facts = tool.facts(input, &Nowhere).await.map_err(|error| error.to_string())?;
         let outcome = tool.run(input, &facts, &context).await;
         let outcome = outcome.map_err(|error| error.to_string())?;
@@ -261,54 +268,11 @@ struct Nothing;
 
 #[async_trait]
 impl Launcher for Nothing {
-    async fn launch(&self, _server: &StdioServer) -> Result<Child, Fault> {
-        Err(Fault::new("no program is started here"))
-    }
-}
-
-/// A place without anything.
-#[derive(Debug)]
-struct Nowhere;
-
-fn none<T>() -> Result<T, WorkspaceError> {
-    Err(WorkspaceError::Unfit("there is nothing here".to_owned()))
-}
-
-#[async_trait]
-impl Workspace for Nowhere {
-    fn cwd(&self) -> &Path {
-        Path::new("/")
-    }
-
-    fn roots(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    fn is_local(&self) -> bool {
-        false
-    }
-
-    async fn locate(&self, _path: &str) -> Result<Located, WorkspaceError> {
-        none()
-    }
-
-    async fn read(&self, _file: &Located, _limit: u64) -> Result<Contents, WorkspaceError> {
-        none()
-    }
-
-    async fn write(&self, _file: &Located, _bytes: &[u8]) -> Result<FileStat, WorkspaceError> {
-        none()
-    }
-
-    async fn remove(&self, _file: &Located) -> Result<(), WorkspaceError> {
-        none()
-    }
-
-    async fn spawn(
+    async fn launch(
         &self,
-        _spawn: Spawn,
-        _output: mpsc::Sender<Output>,
-    ) -> Result<Box<dyn Process>, WorkspaceError> {
-        none()
+        _server: &StdioServer,
+        _inside: Option<&Arc<dyn Workspace>>,
+    ) -> Result<Child, Fault> {
+        Err(Fault::new("no program is started here"))
     }
 }

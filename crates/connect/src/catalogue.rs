@@ -19,6 +19,10 @@ const DESCRIPTION_CHARS_MAX: usize = 2_000;
 /// Largest schema of one tool's arguments, in bytes as JSON: it goes out with each request.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
+/// Most bytes of all names, descriptions and schemas of one server: ten times what large servers
+/// have, and each neuron may hold a list of its own.
+const CATALOGUE_BYTES_MAX: usize = 4 << 20;
+
 /// One tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
@@ -76,6 +80,7 @@ impl Catalogue {
         listed.dedup_by(|one, other| one.name == other.name);
         let mut taken = HashSet::new();
         let mut entries = Vec::new();
+        let mut len = 0;
         for tool in listed {
             if entries.len() == TOOLS_MAX {
                 left_out.push(format!("all after the first {TOOLS_MAX}"));
@@ -99,6 +104,12 @@ impl Catalogue {
                 tool.annotations.destructive_hint,
             );
             let description = cut(description.trim(), DESCRIPTION_CHARS_MAX);
+            len += tool.name.len() + description.len() + schema.to_string().len();
+            if len > CATALOGUE_BYTES_MAX {
+                let limit = stdx::bytes(CATALOGUE_BYTES_MAX as u64);
+                left_out.push(format!("all after the first {limit}"));
+                break;
+            }
             let spec = ToolSpec { name, description, input_schema: schema };
             entries.push(Entry { remote: tool.name, spec, effect });
         }
@@ -195,6 +206,19 @@ mod tests {
         assert!(catalogue.note.unwrap().contains("all after the first 1000"));
         let long = read(&json!([{"name": "a", "description": "ü".repeat(5_000)}]));
         assert_eq!(long.entries[0].spec.description.chars().count(), DESCRIPTION_CHARS_MAX);
+    }
+
+    #[test]
+    fn all_texts_of_a_server_together_have_a_limit() {
+        let text = "x".repeat(SCHEMA_BYTES_MAX - 1_000);
+        let large = |n: usize| {
+            let schema = json!({"description": text.clone()});
+            json!({"name": format!("t{n:05}"), "inputSchema": schema})
+        };
+        let catalogue = Catalogue::read("s", true, (0..200).map(large).collect());
+        let count = catalogue.entries.len();
+        assert!((64..=66).contains(&count), "{count}");
+        assert!(catalogue.note.unwrap().contains("all after the first 4"));
     }
 
     #[test]

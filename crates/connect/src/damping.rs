@@ -40,9 +40,55 @@ impl Damping {
     }
 }
 
+/// How long changes of a list are gathered before it is asked for: several come together.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// How far apart a list is asked for at least whose changes keep coming, at first.
+const APART_FIRST: Duration = Duration::from_secs(1);
+
+/// The same in the end: what is found half a minute later is found soon enough.
+const APART_LONGEST: Duration = Duration::from_secs(30);
+
+/// After how long without a change the next one counts as the first again.
+const CALM: Duration = Duration::from_secs(60);
+
+/// Spaces out how often a list is asked for that is said to have changed.
+#[derive(Debug)]
+pub(crate) struct Spacing {
+    next: Duration,
+}
+
+impl Default for Spacing {
+    fn default() -> Self {
+        Self { next: GATHER }
+    }
+}
+
+impl Spacing {
+    /// Returns how long to wait with a list. `calm` is how long there was no change since it was
+    /// asked for before.
+    pub(crate) fn wait(&mut self, calm: Duration) -> Duration {
+        if calm >= CALM {
+            self.next = GATHER;
+        }
+        let wait = self.next;
+        self.next = (wait * 2).clamp(APART_FIRST, APART_LONGEST);
+        wait
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_that_keeps_changing_is_asked_for_less_and_less() {
+        let mut spacing = Spacing::default();
+        let waits: Vec<_> = (0..8).map(|_| spacing.wait(Duration::ZERO).as_millis()).collect();
+        assert_eq!(waits, [100, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(spacing.wait(Duration::from_secs(59)).as_secs(), 30);
+        assert_eq!(spacing.wait(Duration::from_secs(60)).as_millis(), 100);
+    }
 
     #[test]
     fn waits_double_up_to_a_minute_and_begin_anew_after_a_minute_of_health() {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use driver_api::{CallFacts, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace};
-use protocol::Effect;
+use driver_api::{
+    CallFacts, Place, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, Workspace,
+};
+use protocol::{Effect, NeuronId};
 use serde_json::{Map, Value, json};
 
 use crate::pool::Shelf;
@@ -26,18 +28,41 @@ const QUERY_CHARS_MAX: usize = 500;
 /// Most servers that the description names.
 const SERVERS_SHOWN_MAX: usize = 20;
 
-/// The tool, for one folder.
+/// The tool, for one place.
 #[derive(Debug)]
 pub(crate) struct Finder {
     spec: ToolSpec,
     shelf: Arc<Shelf>,
-    cwd: String,
+    site: Site,
+}
+
+/// A place that is kept.
+#[derive(Debug)]
+enum Site {
+    Folder(String),
+    Neuron(NeuronId),
+}
+
+impl Site {
+    fn of(place: Place<'_>) -> Self {
+        match place {
+            Place::Folder(folder) => Self::Folder(folder.to_owned()),
+            Place::Neuron(neuron) => Self::Neuron(neuron.clone()),
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        match self {
+            Self::Folder(folder) => Place::Folder(folder),
+            Self::Neuron(neuron) => Place::Neuron(neuron),
+        }
+    }
 }
 
 impl Finder {
-    /// Makes the tool for the servers that a folder is offered.
-    pub(crate) fn new(shelf: Arc<Shelf>, cwd: &str) -> Self {
-        let servers = shelf.server_names(cwd);
+    /// Makes the tool for the servers that a place is offered.
+    pub(crate) fn new(shelf: Arc<Shelf>, place: Place<'_>) -> Self {
+        let servers = shelf.server_names(place);
         let mut shown = servers.iter().take(SERVERS_SHOWN_MAX).cloned().collect::<Vec<_>>();
         if servers.len() > SERVERS_SHOWN_MAX {
             shown.push("others".to_owned());
@@ -58,7 +83,7 @@ impl Finder {
                 "additionalProperties": false,
             }),
         };
-        Self { spec, shelf, cwd: cwd.to_owned() }
+        Self { spec, shelf, site: Site::of(place) }
     }
 }
 
@@ -89,7 +114,7 @@ impl Tool for Finder {
         _context: &ToolContext,
     ) -> Result<ToolOutcome, ToolError> {
         let query = query(input)?;
-        let tools = self.shelf.tools(&self.cwd);
+        let tools = self.shelf.offered(self.site.place());
         let specs: Vec<&ToolSpec> = tools.iter().map(|tool| tool.spec()).collect();
         let found = search(query, &specs);
         if found.is_empty() {

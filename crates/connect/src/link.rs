@@ -9,14 +9,15 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, PaginatedRequestParams, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::catalogue::TOOLS_MAX;
 use crate::elicitation::elicit;
 use crate::in_flight::{InFlight, Running};
+use crate::trouble::{self, HttpError};
 use crate::words::cut;
 
 /// How often a server may ask back within one call.
@@ -25,14 +26,18 @@ const ROUNDS_MAX: usize = 20;
 /// Most pages of a list: a server that never comes to an end is left at what it has said.
 const PAGES_MAX: usize = 200;
 
+/// Largest list of tools, in bytes as JSON, with all that is not kept of it: a server that writes
+/// without an end is none to use.
+const LIST_BYTES_MAX: usize = 32 << 20;
+
+/// How long a server may take to hear that an answer is not wanted any more.
+const CANCEL_WAIT: Duration = Duration::from_secs(30);
+
 /// The first wait when a server asks to be called again without asking anything, doubled each time.
 const AGAIN_FIRST: Duration = Duration::from_millis(50);
 
 /// Most characters of a server's error that a model reads.
 const ERROR_CHARS_MAX: usize = 2_000;
-
-/// How requests over HTTP fail.
-type HttpError = StreamableHttpError<outbound::Error>;
 
 /// Why a call brought nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,23 +87,22 @@ impl Sent {
         answer.map_err(|_| ServiceError::TransportClosed)?
     }
 
-    /// Tells the server that the answer is not wanted any more.
-    async fn cancel(mut self, reason: &str) {
-        if let Some(handle) = self.handle.take() {
+    /// Tells the server that the answer is not wanted any more. Beside: a server that does not read
+    /// is no reason to wait longer.
+    fn cancel(&mut self, reason: &str) {
+        if let Some(handle) = self.handle.take()
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let telling = handle.cancel(Some(reason.to_owned()));
             // A connection that is gone has cancelled it already.
-            let _told = handle.cancel(Some(reason.to_owned())).await;
+            self.tasks.spawn(async move { drop(timeout(CANCEL_WAIT, telling).await) });
         }
     }
 }
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        if let Some(handle) = self.handle.take()
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            let reason = "nobody waits for the result any more".to_owned();
-            self.tasks.spawn(async move { handle.cancel(Some(reason)).await });
-        }
+        self.cancel("nobody waits for the result any more");
     }
 }
 
@@ -112,14 +116,20 @@ impl Link {
         if info.is_none_or(|info| info.capabilities.tools.is_none()) {
             return Ok(Vec::new());
         }
-        let mut tools = Vec::new();
+        let (mut tools, mut len) = (Vec::new(), 0);
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let page = self.peer.list_tools(Some(params)).await?;
             for tool in page.tools {
                 let tool = serde_json::to_value(tool).map_err(|error| unreadable(&error))?;
+                len += tool.to_string().len();
                 tools.push(tool);
+            }
+            if len > LIST_BYTES_MAX {
+                let limit = stdx::bytes(LIST_BYTES_MAX as u64);
+                let reason = format!("the list of tools has more than {limit}");
+                return Err(ServiceError::McpError(ErrorData::internal_error(reason, None)));
             }
             // One more than the limit, so that the catalogue says that there are more.
             if tools.len() > TOOLS_MAX || page.next_cursor.is_none() || page.next_cursor == cursor {
@@ -145,16 +155,21 @@ impl Link {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(input.clone());
         let mut again_after = AGAIN_FIRST;
         for _ in 0..ROUNDS_MAX {
-            let mut sent = self.send(params.clone(), &running).await?;
+            let mut sent = tokio::select! {
+                biased;
+                sent = self.send(params.clone(), &running) => sent?,
+                () = context.cancel.cancelled() => return Err(CallError::Stopped),
+                () = &mut time_is_up => return Err(CallError::TimedOut),
+            };
             let answer = tokio::select! {
                 biased;
                 answer = sent.answer() => answer.map_err(|error| self.failure(error))?,
                 () = context.cancel.cancelled() => {
-                    sent.cancel("stopped by the user").await;
+                    sent.cancel("stopped by the user");
                     return Err(CallError::Stopped);
                 }
                 () = &mut time_is_up => {
-                    sent.cancel("the call took too long").await;
+                    sent.cancel("the call took too long");
                     return Err(CallError::TimedOut);
                 }
             };
@@ -236,7 +251,7 @@ impl Link {
             // The rights reach for other calls.
             error if error.auth_challenge().is_some() => CallError::Unauthorized,
             error => {
-                let reason = cut(&root(&error), 300);
+                let reason = trouble::of_request(&error);
                 if !is_lost(&error) {
                     return CallError::Failed(reason);
                 }
@@ -266,13 +281,4 @@ fn refused(error: &ErrorData) -> CallError {
 
 fn unreadable(error: &serde_json::Error) -> ServiceError {
     ServiceError::McpError(ErrorData::internal_error(format!("read a tool: {error}"), None))
-}
-
-/// Returns the innermost cause: those around it only say that something failed.
-pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    match (error.downcast_ref::<HttpError>(), error.source()) {
-        (Some(HttpError::Client(error)), _) => error.to_string(),
-        (_, Some(source)) => root(source),
-        (_, None) => error.to_string(),
-    }
 }

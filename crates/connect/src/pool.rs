@@ -4,12 +4,13 @@ mod keeper;
 mod kept;
 mod shelf;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use driver_api::{Clock, Ids, Tool, ToolSource};
-use protocol::Timestamp;
+use async_trait::async_trait;
+use driver_api::{Clock, Ids, Place, Tool, ToolSource, Workspace};
+use protocol::{NeuronId, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,7 +18,7 @@ use crate::finder::{self, Finder};
 use crate::oauth::{AuthError, Redirect};
 use crate::{Launcher, Origin, Server};
 use keeper::Keeper;
-use kept::Kept;
+use kept::{Inside, Kept};
 pub(crate) use shelf::Shelf;
 
 /// How long a stop waits for the ends of all servers: twice what one program may take.
@@ -25,6 +26,13 @@ const STOP_WAIT: Duration = Duration::from_secs(45);
 
 /// How long a person may take to authorize this client.
 const AUTHORIZE_WAIT: Duration = Duration::from_secs(15 * 60);
+
+/// How long a session that begins in a neuron waits for the servers in there: those that take
+/// longer bring it no tools.
+const ENTER_WAIT: Duration = Duration::from_secs(5);
+
+/// Servers that run in neurons at once: each is a process, and the tools that it has are kept.
+const INSIDE_MAX: usize = 512;
 
 /// What a pool is made of.
 #[derive(Clone, Debug)]
@@ -86,6 +94,8 @@ pub struct ServerStatus {
     pub name: String,
     /// Who configured it.
     pub origin: Origin,
+    /// The neuron that it runs in; none outside.
+    pub neuron: Option<NeuronId>,
     /// Where it stands.
     pub state: ServerState,
     /// How many tools it has, connected or not.
@@ -160,23 +170,60 @@ impl Pool {
             if self.shelf.has(&server) {
                 continue;
             }
-            let stop = self.stop.child_token();
             let part = self.shelf.free_part(&server);
-            let (kept, way) = Kept::new(server, part, stop, &making);
-            let kept = Arc::new(kept);
-            self.shelf.add(Arc::clone(&kept));
-            let keeper = Keeper {
-                kept,
-                way,
-                launcher: Arc::clone(&making.launcher),
-                ids: Arc::clone(&making.ids),
-                tasks: self.tasks.clone(),
-            };
-            self.tasks.spawn(keeper.run());
+            if server.is_in_neurons() {
+                self.shelf.add_for_neurons(server, part);
+            } else {
+                self.keep((server, part), None, &making);
+            }
         }
     }
 
-    /// Returns how it stands with each server.
+    /// Keeps a server connected from now on.
+    fn keep(&self, named: (Server, String), inside: Option<Inside>, making: &Making) -> Arc<Kept> {
+        let (kept, way) = Kept::new(named, inside, self.stop.child_token(), making);
+        let kept = Arc::new(kept);
+        self.shelf.add(Arc::clone(&kept));
+        let keeper = Keeper {
+            kept: Arc::clone(&kept),
+            way,
+            shelf: Arc::clone(&self.shelf),
+            launcher: Arc::clone(&making.launcher),
+            ids: Arc::clone(&making.ids),
+            tasks: self.tasks.clone(),
+        };
+        self.tasks.spawn(keeper.run());
+        kept
+    }
+
+    /// Sees to it that the servers of neurons run in this one, and returns them.
+    fn move_in(&self, neuron: &NeuronId, workspace: &Arc<dyn Workspace>) -> Vec<Arc<Kept>> {
+        let wanted = self.shelf.for_neurons();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        // Two sessions that begin at once find one another's.
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Vec::new();
+        for (server, part) in wanted {
+            if let Some(kept) = self.shelf.inside(&server, neuron) {
+                kept.entered(workspace);
+                found.push(kept);
+                continue;
+            }
+            let running = self.shelf.all().iter().filter(|kept| kept.inside.is_some()).count();
+            if running >= INSIDE_MAX || self.stop.is_cancelled() {
+                tracing::warn!(server = %server.name, %neuron, running, "an MCP server is not \
+                    started in a neuron: there are too many, or this process ends");
+                continue;
+            }
+            let inside = Inside::new(neuron.clone(), Arc::clone(workspace));
+            found.push(self.keep((server, part), Some(inside), &making));
+        }
+        found
+    }
+
+    /// Returns how it stands with each server; with one of neurons, in each where it was started.
     #[must_use]
     pub fn status(&self) -> Vec<ServerStatus> {
         self.shelf.all().iter().map(|kept| kept.status()).collect()
@@ -260,19 +307,32 @@ impl Drop for Pool {
     }
 }
 
+#[async_trait]
 impl ToolSource for Pool {
-    fn offers(&self, cwd: &str) -> Vec<Arc<dyn Tool>> {
-        let tools = self.shelf.offered(Path::new(cwd));
+    fn offers(&self, place: Place<'_>) -> Vec<Arc<dyn Tool>> {
+        let tools = self.shelf.offered(place);
         if tools.len() > self.shelf.defer_threshold {
-            return vec![Arc::new(Finder::new(Arc::clone(&self.shelf), cwd))];
+            return vec![Arc::new(Finder::new(Arc::clone(&self.shelf), place))];
         }
         tools
     }
 
-    fn find(&self, name: &str, cwd: &str) -> Option<Arc<dyn Tool>> {
+    fn find(&self, name: &str, place: Place<'_>) -> Option<Arc<dyn Tool>> {
         if name == finder::NAME {
-            return Some(Arc::new(Finder::new(Arc::clone(&self.shelf), cwd)));
+            return Some(Arc::new(Finder::new(Arc::clone(&self.shelf), place)));
         }
-        self.shelf.find(name, Path::new(cwd))
+        self.shelf.find(name, place)
+    }
+
+    async fn enter(&self, neuron: &NeuronId, workspace: &Arc<dyn Workspace>) {
+        let all = async {
+            for kept in self.move_in(neuron, workspace) {
+                kept.settled().await;
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = self.clock.sleep(ENTER_WAIT) => {}
+        }
     }
 }

@@ -38,6 +38,14 @@ pub struct Server {
     pub call_timeout: Duration,
 }
 
+impl Server {
+    /// Tells whether it runs inside of neurons.
+    #[must_use]
+    pub fn is_in_neurons(&self) -> bool {
+        matches!(&self.endpoint, Endpoint::Stdio(program) if program.scope == Scope::Neuron)
+    }
+}
+
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -45,6 +53,17 @@ pub enum Endpoint {
     Stdio(StdioServer),
     /// Streamable HTTP.
     Http(HttpServer),
+}
+
+/// Where a server's program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// On this machine, once for all sessions.
+    #[default]
+    Host,
+    /// Inside of neurons: once in each neuron that a session acts in, under what holds there.
+    /// Sessions that act in none do not have its tools.
+    Neuron,
 }
 
 /// A program to start.
@@ -58,6 +77,8 @@ pub struct StdioServer {
     pub env: Vec<(String, Secret<String>)>,
     /// The folder to run in; the launcher's choice where absent.
     pub cwd: Option<PathBuf>,
+    /// Where it runs.
+    pub scope: Scope,
 }
 
 /// An address to reach.

@@ -1,19 +1,17 @@
 //! A server that is a program: its streams, its last words and its end.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use driver_api::{Clock, ExitStatus, Process};
 use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Child;
-use crate::words::cut;
+use crate::{Child, LastLines};
 
 /// Longest message, in bytes: a result with images fits, a runaway program does not.
 const LINE_BYTES_MAX: usize = 32 << 20;
@@ -21,14 +19,12 @@ const LINE_BYTES_MAX: usize = 32 << 20;
 /// How long a program has to end by itself once its input is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long an end that is near is waited for: a program closes its streams a moment before it
+/// ends, and its tree takes another moment to be gone.
+const END_WAIT: Duration = Duration::from_secs(2);
+
 /// How long the end of a killed tree is waited for; what outlives that hangs in the kernel.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// How many of its last lines are kept for whoever asks why it ended.
-const LINES_MAX: usize = 20;
-
-/// Most characters of such a line.
-const LINE_CHARS_MAX: usize = 300;
 
 /// The transport over a program's streams.
 pub(crate) type Streams = AsyncRwTransport<
@@ -42,7 +38,7 @@ pub(crate) type Streams = AsyncRwTransport<
 pub(crate) struct Warden {
     stop: CancellationToken,
     ended: watch::Receiver<Option<String>>,
-    lines: Arc<Lines>,
+    lines: LastLines,
 }
 
 /// Takes a program apart into its streams and whoever watches over it.
@@ -53,44 +49,15 @@ pub(crate) fn watch_over(
 ) -> (Streams, Warden) {
     let Child { stdin, stdout, stderr, process } = child;
     let streams = Streams::new_client(stdout, stdin).with_max_line_length(LINE_BYTES_MAX);
-    let lines = Arc::new(Mutex::new(VecDeque::new()));
     let stop = CancellationToken::new();
     let (told, ended) = watch::channel(None);
-    let (asked, kept) = (stop.clone(), Arc::clone(&lines));
+    let asked = stop.clone();
     tasks.spawn(async move {
-        let mut stderr = stderr;
-        let end = {
-            let end = end_of(process, asked, &*clock);
-            tokio::pin!(end);
-            tokio::select! {
-                end = &mut end => end,
-                () = keep_lines(&mut stderr, &kept) => end.await,
-            }
-        };
-        // What it said last may still wait.
-        while let Ok(line) = stderr.try_recv() {
-            keep(&kept, &line);
-        }
+        let end = end_of(process, asked, &*clock).await;
         // Whoever waited may have gone.
         let _told = told.send(Some(end));
     });
-    (streams, Warden { stop, ended, lines })
-}
-
-type Lines = Mutex<VecDeque<String>>;
-
-async fn keep_lines(stderr: &mut mpsc::Receiver<String>, lines: &Lines) {
-    while let Some(line) = stderr.recv().await {
-        keep(lines, &line);
-    }
-}
-
-fn keep(lines: &Lines, line: &str) {
-    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-    if lines.len() == LINES_MAX {
-        lines.pop_front();
-    }
-    lines.push_back(cut(line.trim_end(), LINE_CHARS_MAX));
+    (streams, Warden { stop, ended, lines: stderr })
 }
 
 /// Waits for the end of a program, or brings it about.
@@ -143,14 +110,13 @@ impl Warden {
             ended = self.ended.wait_for(Option::is_some) => {
                 ended.ok().and_then(|end| end.clone())
             }
-            () = clock.sleep(Duration::from_millis(500)) => None,
+            () = clock.sleep(END_WAIT) => None,
         };
         let end = end.unwrap_or_else(|| "closed its output".to_owned());
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.to_vec();
         if lines.is_empty() {
             return format!("the program {end}");
         }
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         format!("the program {end}; it said: {}", lines.join(" / "))
     }
 }

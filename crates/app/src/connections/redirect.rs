@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use axum::Router;
@@ -27,12 +26,19 @@ const VISITS_MAX: usize = 4;
 /// What somebody reads in the browser.
 const DONE: &str = "narthex has been let in, or told why not. You can close this page.\n";
 
+/// What whoever else comes reads: a page that guesses, or an answer to what was asked long ago.
+const OTHER: &str = "this is not the answer that narthex waits for: it goes on waiting\n";
+
 /// Shows an address to a person.
 type Show = Box<dyn Fn(&str) + Send>;
+
+/// The state that the answer must have; nobody outside can know it before it is shown.
+type Expected = Arc<Mutex<Option<String>>>;
 
 /// A listener on this machine, open as long as this is kept.
 pub(super) struct Listener {
     uri: String,
+    expected: Expected,
     visits: tokio::sync::Mutex<mpsc::Receiver<String>>,
     show: Mutex<Show>,
     _open: DropGuard,
@@ -56,13 +62,17 @@ impl Listener {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
         let (sender, visits) = mpsc::channel(VISITS_MAX);
-        let routes = Router::new().route("/callback", get(visit)).with_state(sender);
+        let expected = Expected::default();
+        let routes = Router::new()
+            .route("/callback", get(visit))
+            .with_state((Arc::clone(&expected), sender));
         let stop = CancellationToken::new();
         let serving = http_kit::serve(listener, routes, ServerOptions::default(), stop.clone());
         // It ends with the guard.
         TaskTracker::new().spawn(serving);
         Ok(Self {
             uri: format!("http://127.0.0.1:{port}/callback"),
+            expected,
             visits: tokio::sync::Mutex::new(visits),
             show: Mutex::new(Box::new(show)),
             _open: stop.drop_guard(),
@@ -70,13 +80,31 @@ impl Listener {
     }
 }
 
-async fn visit(State(visits): State<mpsc::Sender<String>>, request: Request) -> Response {
+async fn visit(
+    State((expected, visits)): State<(Expected, mpsc::Sender<String>)>,
+    request: Request,
+) -> Response {
     let query = request.uri().query().unwrap_or_default().to_owned();
+    let state = state_of(&query);
+    let is_ours = {
+        let expected = expected.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_some() && state == *expected
+    };
+    if !is_ours {
+        return (StatusCode::BAD_REQUEST, OTHER).into_response();
+    }
     // More than can be heard come from somebody who guesses.
     if visits.try_send(query).is_err() {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], DONE).into_response()
+}
+
+/// Returns the state in the query of an address.
+fn state_of(query: &str) -> Option<String> {
+    let url = Url::parse(&format!("http://127.0.0.1/?{query}")).ok()?;
+    let mut pairs = url.query_pairs();
+    pairs.find(|(name, _)| name == "state").map(|(_, value)| value.into_owned())
 }
 
 #[async_trait]
@@ -86,6 +114,8 @@ impl Redirect for Listener {
     }
 
     async fn visit(&self, address: &Url) -> Result<Url, Fault> {
+        let state = state_of(address.query().unwrap_or_default());
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = state;
         (self.show.lock().unwrap_or_else(PoisonError::into_inner))(address.as_str());
         let query = self.visits.lock().await.recv().await;
         let query = query.ok_or_else(|| Fault::new("the listener for the browser ended"))?;
@@ -96,8 +126,6 @@ impl Redirect for Listener {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -111,15 +139,26 @@ mod tests {
         let listener = listener.unwrap();
         let port = Url::parse(listener.uri()).unwrap().port().unwrap();
         let address = Url::parse("https://auth.example/authorize?state=x").unwrap();
-        let browser = async {
+        let ask = async |query: &str| {
             let mut stream =
                 tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
-            let request = "GET /callback?code=a%20b&state=x HTTP/1.1\r\nHost: 127.0.0.1\r\n\
-                           Connection: close\r\n\r\n";
+            let request = format!(
+                "GET /callback{query} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            );
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
             answer
+        };
+        let browser = async {
+            // Any page can come by, as often as it likes; only who knows the state is heard.
+            for query in ["", "?code=z", "?code=z&state=", "?code=z&state=y", "?state=y&state=x"] {
+                for _ in 0..=VISITS_MAX {
+                    let answer = ask(query).await;
+                    assert!(answer.starts_with("HTTP/1.1 400"), "{query}: {answer}");
+                }
+            }
+            ask("?code=a%20b&state=x").await
         };
         let (back, answer) = tokio::join!(listener.visit(&address), browser);
         assert_eq!(back.unwrap().query(), Some("code=a%20b&state=x"));

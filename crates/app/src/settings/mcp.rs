@@ -2,6 +2,7 @@
 //! `.mcp.json` of a project.
 
 mod files;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,6 +20,7 @@ use super::providers::shown_url;
 use super::{Origin, Sourced};
 use crate::environment::Environment;
 
+use self::variables::Noting;
 pub(crate) use files::{ServersFile, home_file};
 
 /// Above how many tools they are found on demand where nothing else is said.
@@ -51,8 +53,12 @@ pub(crate) struct McpServerTable {
     pub(crate) args: Vec<String>,
     /// Variables that are set for it.
     pub(crate) env: BTreeMap<String, String>,
-    /// The folder that it runs in, absolute; the working folder where nothing is said.
+    /// The folder that it runs in, absolute; the working folder, of this program or of the neuron,
+    /// where nothing is said.
     pub(crate) cwd: Option<String>,
+    /// Where the program runs: `host`, once on this machine, or `neuron`, once inside of each
+    /// neuron that sessions act in. On the host where nothing is said.
+    pub(crate) scope: Option<String>,
     /// The address, for example `https://mcp.example.com/mcp`.
     pub(crate) url: Option<String>,
     /// Headers of every request.
@@ -92,6 +98,7 @@ impl McpServerTable {
             args: self.args.clone(),
             env: self.env.clone(),
             cwd: self.cwd.clone(),
+            scope: self.scope.clone(),
             url: self.url.clone(),
             headers: self.headers.clone(),
             oauth: self.oauth.as_ref().map(|oauth| OAuthTable {
@@ -123,6 +130,8 @@ pub(crate) struct McpSettings {
     pub(crate) mistakes: Vec<String>,
     /// Names that a stronger file has switched off or got wrong.
     taken: BTreeSet<String>,
+    /// Variables that the user's own servers read and that may hold a secret.
+    pub(super) secret_variables: BTreeSet<String>,
 }
 
 impl Default for McpSettings {
@@ -132,6 +141,7 @@ impl Default for McpSettings {
             servers: Vec::new(),
             mistakes: Vec::new(),
             taken: BTreeSet::new(),
+            secret_variables: BTreeSet::new(),
         }
     }
 }
@@ -165,8 +175,10 @@ impl McpSettings {
             .filter(|(name, _)| !self.taken.contains(*name))
             .map(|(name, table)| (name.clone(), table.table()))
             .collect();
-        let lookup = |name: &str| environment.raw(name).map(str::to_owned);
+        let noting = Noting::new(environment);
+        let lookup = |name: &str| noting.look(name);
         let read = from_tables("mcp.servers", &tables, &ServerOrigin::Settings, &lookup);
+        self.secret_variables.extend(noting.secret());
         self.taken.extend(tables.into_keys());
         let told = read.mistakes.iter();
         let told = told.map(|mistake| format!("{origin}: {mistake}; the server is left out"));

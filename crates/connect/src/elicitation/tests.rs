@@ -43,7 +43,7 @@ async fn run(params: Value, answers: Vec<Option<Answer>>) -> (Value, Vec<Asks>) 
     let (progress, _) = mpsc::channel(1);
     let context = ToolContext {
         call: protocol::ToolCallId::new("c"),
-        workspace: Arc::new(crate::test_place::Nowhere),
+        workspace: Arc::new(crate::nowhere::Nowhere),
         host: person.clone(),
         progress,
         cancel: CancellationToken::new(),

@@ -117,7 +117,9 @@ pub(super) async fn issuer(
     }
     for place in places {
         let Some(document) = wire::document(http, &place).await? else { continue };
-        return checked(document, named);
+        // Also where it is the server's own origin: a document that names an honest issuer would
+        // have the code of its user sent to whatever else it says.
+        return checked(document, named.unwrap_or(base.as_str()));
     }
     match named {
         Some(_) => {
@@ -138,12 +140,12 @@ pub(super) async fn issuer(
     }
 }
 
-fn checked(document: Value, named: Option<&str>) -> Result<Issuer, AuthError> {
+fn checked(document: Value, named: &str) -> Result<Issuer, AuthError> {
     let issuer: Issuer = serde_json::from_value(document).map_err(|error| {
         AuthError::Refused(format!("the authorization server's description: {error}"))
     })?;
     let same = |one: &str, other: &str| one.trim_end_matches('/') == other.trim_end_matches('/');
-    if let Some(named) = named.filter(|named| !same(named, &issuer.issuer)) {
+    if !same(named, &issuer.issuer) {
         let (named, other) = (cut(named, 200), cut(&issuer.issuer, 200));
         let reason = format!("the authorization server of {named} says to be {other}");
         return Err(AuthError::Refused(reason));
@@ -236,7 +238,7 @@ mod tests {
                 "code_challenge_methods_supported": methods})
         };
         let both = serde_json::json!(["plain", "S256"]);
-        let named = Some("https://a.example/");
+        let named = "https://a.example/";
         assert!(checked(document("https://a.example", both.clone()), named).is_ok());
         assert!(checked(document("https://b.example", both), named).is_err());
         for methods in [serde_json::json!(["plain"]), Value::Null] {

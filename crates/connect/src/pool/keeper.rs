@@ -20,14 +20,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ServerState;
+use super::Shelf;
 use super::kept::{Kept, Way};
 use crate::Launcher;
 use crate::catalogue::Catalogue;
-use crate::damping::Damping;
+use crate::damping::{Damping, Spacing};
 use crate::handler::Handler;
 use crate::in_flight::InFlight;
-use crate::link::{Link, root};
+use crate::link::Link;
 use crate::stdio::{self, Warden};
+use crate::trouble;
 use crate::words::cut;
 
 /// How long a server may take until it speaks: a program that is fetched first takes its time.
@@ -35,9 +37,6 @@ const CONNECT_WAIT: Duration = Duration::from_secs(60);
 
 /// How long the list of tools may take.
 const LIST_WAIT: Duration = Duration::from_secs(30);
-
-/// How long changes of the list are gathered before it is asked for.
-const CHANGES_WAIT: Duration = Duration::from_millis(100);
 
 /// How long a connection may take to close in peace.
 const CLOSE_WAIT: Duration = Duration::from_secs(6);
@@ -53,6 +52,7 @@ const ERROR_CHARS_MAX: usize = 1_000;
 pub(super) struct Keeper {
     pub(super) kept: Arc<Kept>,
     pub(super) way: Way,
+    pub(super) shelf: Arc<Shelf>,
     pub(super) launcher: Arc<dyn Launcher>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) tasks: TaskTracker,
@@ -88,12 +88,15 @@ impl Closing {
 struct Failed {
     /// Whether a server of an older revision might fail so.
     may_be_old: bool,
+    /// Whether nothing was started at all.
+    is_unlaunched: bool,
     reason: String,
 }
 
 impl Failed {
     fn new(reason: impl Into<String>) -> Self {
-        Self { may_be_old: false, reason: cut(&reason.into(), ERROR_CHARS_MAX) }
+        let reason = cut(&reason.into(), ERROR_CHARS_MAX);
+        Self { may_be_old: false, is_unlaunched: false, reason }
     }
 }
 
@@ -103,6 +106,7 @@ impl Keeper {
         let stop = self.kept.stop.clone();
         let mut damping = Damping::default();
         let mut era = Era::default();
+        let mut last_trouble = "it was stopped".to_owned();
         loop {
             self.kept.set_state(ServerState::Connecting, None);
             let start = self.kept.clock.elapsed();
@@ -117,6 +121,15 @@ impl Keeper {
                     held = self.kept.clock.elapsed() - start;
                     reason
                 }
+                // Its neuron is gone, or has no such program. It is tried anew when somebody
+                // enters the neuron, and costs nothing until then.
+                Err(failed) if failed.is_unlaunched && self.kept.inside.is_some() => {
+                    let server = &self.kept.server.name;
+                    tracing::info!(%server, reason = %failed.reason, "an MCP server cannot be \
+                        started in a neuron");
+                    last_trouble = format!("it cannot be started there: {}", failed.reason);
+                    break;
+                }
                 Err(failed) => failed.reason,
             };
             if stop.is_cancelled() {
@@ -127,7 +140,12 @@ impl Keeper {
                 false => (ServerState::Waiting, reason),
             };
             self.kept.access.set_trouble(&reason);
-            self.kept.set_state(state, Some(reason));
+            // Once for each trouble: whoever runs a server reads it, and not the same every minute.
+            if self.kept.set_state(state, Some(reason.clone())) {
+                let server = &self.kept.server.name;
+                let state = state.as_str();
+                tracing::warn!(%server, state, %reason, "an MCP server is not there");
+            }
             let wait = damping.wait(held, self.ids.random());
             tokio::select! {
                 () = self.kept.clock.sleep(wait) => {}
@@ -135,7 +153,12 @@ impl Keeper {
                 () = stop.cancelled() => break,
             }
         }
-        self.kept.access.set_trouble("it was stopped");
+        self.kept.access.set_trouble(&last_trouble);
+        // Whoever waits for its return waits no longer.
+        self.kept.stop.cancel();
+        if self.kept.inside.is_some() {
+            self.shelf.forget(&self.kept);
+        }
         self.kept.set_state(ServerState::Stopped, None);
     }
 
@@ -173,8 +196,12 @@ impl Keeper {
             match &self.way {
                 Way::None(reason) => return Err(Failed::new(reason)),
                 Way::Program(program) => {
-                    let launched = self.launcher.launch(program).await;
-                    let child = launched.map_err(|fault| Failed::new(fault.to_string()))?;
+                    let inside = self.kept.inside.as_ref().map(|inside| inside.workspace());
+                    let launched = self.launcher.launch(program, inside.as_ref()).await;
+                    let child = launched.map_err(|fault| Failed {
+                        is_unlaunched: true,
+                        ..Failed::new(fault.to_string())
+                    })?;
                     let clock = Arc::clone(&self.kept.clock);
                     let (streams, watching) = stdio::watch_over(child, clock, &self.tasks);
                     warden = Some(watching);
@@ -212,7 +239,7 @@ impl Keeper {
             Err(mut failed) => {
                 if let Some(mut warden) = warden {
                     let words = warden.last_words(&*self.kept.clock).await;
-                    let reason = format!("{}; {words}", failed.reason);
+                    let reason = format!("{}: {words}", failed.reason);
                     failed.reason = cut(&reason, ERROR_CHARS_MAX);
                     warden.end().await;
                 }
@@ -300,12 +327,18 @@ impl Keeper {
         self.kept.set_state(ServerState::Connected, None);
         let listening = self.listen(&link.peer, changed);
         tokio::pin!(listening);
+        let (clock, mut spacing) = (&self.kept.clock, Spacing::default());
         loop {
+            let listed_at = clock.elapsed();
             tokio::select! {
                 () = changed.notified() => {}
                 () = &mut listening => {}
             }
-            self.kept.clock.sleep(CHANGES_WAIT).await;
+            let wait = spacing.wait(clock.elapsed().saturating_sub(listed_at));
+            tokio::select! {
+                () = clock.sleep(wait) => {}
+                () = &mut listening => {}
+            }
             if let Err(reason) = self.list(link).await {
                 return reason;
             }
@@ -319,8 +352,13 @@ impl Keeper {
                 return Err(format!("it did not list its tools within {} s", LIST_WAIT.as_secs()));
             }
         };
-        let tools = listed.map_err(|error| format!("list its tools: {}", root(&error)))?;
-        let (part, is_trusted) = (&self.kept.part, self.kept.server.origin.is_trusted());
+        let tools = listed.map_err(|error| {
+            format!("it did not list its tools: {}", trouble::of_request(&error))
+        })?;
+        // What speaks for a server inside of a neuron may have been put there by whoever works in
+        // it.
+        let is_trusted = self.kept.server.origin.is_trusted() && self.kept.inside.is_none();
+        let part = &self.kept.part;
         self.kept.set_tools(Catalogue::read(part, is_trusted, tools));
         Ok(())
     }
@@ -361,7 +399,7 @@ fn failed(error: &ClientInitializeError) -> Failed {
     use ClientInitializeError::{ConnectionClosed, ExpectedInitResponse, ExpectedInitResult};
     let may_be_old =
         matches!(error, ConnectionClosed(_) | ExpectedInitResponse(_) | ExpectedInitResult(_));
-    Failed { may_be_old, ..Failed::new(root(error)) }
+    Failed { may_be_old, ..Failed::new(trouble::of_start(error)) }
 }
 
 /// Begins to speak. Boxed, since the compiler cannot tell by itself that all of it may move between

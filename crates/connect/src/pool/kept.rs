@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use driver_api::{Clock, Tool};
-use protocol::Timestamp;
+use driver_api::{Clock, Tool, Workspace};
+use protocol::{NeuronId, Timestamp};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -19,10 +19,35 @@ use crate::{Endpoint, Server, StdioServer};
 /// back by then, and prompts stay the same.
 const OFFERED_FOR: Duration = Duration::from_secs(60);
 
+/// The neuron that a server runs in.
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) id: NeuronId,
+    /// As it was entered last: a neuron may be made anew under its old name.
+    workspace: Mutex<Arc<dyn Workspace>>,
+}
+
+impl Inside {
+    pub(super) fn new(id: NeuronId, workspace: Arc<dyn Workspace>) -> Self {
+        Self { id, workspace: Mutex::new(workspace) }
+    }
+
+    pub(super) fn workspace(&self) -> Arc<dyn Workspace> {
+        Arc::clone(&self.workspace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn renew(&self, workspace: &Arc<dyn Workspace>) {
+        let mut kept = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Arc::clone(workspace);
+    }
+}
+
 /// A server.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(super) server: Server,
+    /// None for one that runs outside of neurons.
+    pub(super) inside: Option<Inside>,
     /// Its part of its tools' names.
     pub(super) part: String,
     pub(super) stop: CancellationToken,
@@ -59,10 +84,10 @@ struct Known {
 }
 
 impl Kept {
-    /// Takes a server in. Opens nothing.
+    /// Takes a server in, under its part of its tools' names. Opens nothing.
     pub(super) fn new(
-        server: Server,
-        part: String,
+        (server, part): (Server, String),
+        inside: Option<Inside>,
         stop: CancellationToken,
         making: &Making,
     ) -> (Self, Way) {
@@ -97,6 +122,7 @@ impl Kept {
         let access = Access::new(&server.name, Arc::clone(&clock), stop.clone());
         let kept = Self {
             server,
+            inside,
             part,
             stop,
             wake: Notify::new(),
@@ -114,6 +140,7 @@ impl Kept {
         ServerStatus {
             name: self.server.name.clone(),
             origin: self.server.origin.clone(),
+            neuron: self.inside.as_ref().map(|inside| inside.id.clone()),
             state: known.state,
             tools: known.tools.len(),
             error: known.error.clone().or_else(|| known.note.clone()),
@@ -137,8 +164,18 @@ impl Kept {
         Some(Arc::clone(tool) as Arc<dyn Tool>)
     }
 
-    /// Takes note of where the server stands.
-    pub(super) fn set_state(&self, state: ServerState, error: Option<String>) {
+    /// Takes note that its neuron was entered. One that waits to be tried again is tried at once:
+    /// the neuron may have been made anew.
+    pub(super) fn entered(&self, workspace: &Arc<dyn Workspace>) {
+        let Some(inside) = &self.inside else { return };
+        inside.renew(workspace);
+        if self.known().state == ServerState::Waiting {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes note of where the server stands. Tells whether its error is another one than before.
+    pub(super) fn set_state(&self, state: ServerState, error: Option<String>) -> bool {
         let (now, at) = (self.clock.now(), self.clock.elapsed());
         let mut known = self.known();
         if known.state == ServerState::Connected && state != ServerState::Connected {
@@ -149,7 +186,8 @@ impl Kept {
         }
         known.state = state;
         // What went wrong stays readable while the server is tried again.
-        if state != ServerState::Connecting {
+        let is_other = state != ServerState::Connecting && known.error != error;
+        if is_other {
             known.error = error;
         }
         let is_settled = state != ServerState::Connecting;
@@ -157,6 +195,7 @@ impl Kept {
         if is_settled {
             self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
         }
+        is_other
     }
 
     /// Takes the server's tools.

@@ -12,7 +12,7 @@ use stdx::Secret;
 
 use super::expand::{expand, is_name};
 use super::{Lookup, Mistake};
-use crate::{Endpoint, HttpServer, OAuthClient, Origin, Server, StdioServer};
+use crate::{Endpoint, HttpServer, OAuthClient, Origin, Scope, Server, StdioServer};
 
 /// How long a call may take where nothing is said.
 const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
@@ -52,6 +52,8 @@ pub struct ServerTable {
     pub env: BTreeMap<String, String>,
     /// The folder to run it in, absolute.
     pub cwd: Option<String>,
+    /// Where the program runs: `host` or `neuron`; on the host where absent.
+    pub scope: Option<String>,
     /// The address.
     pub url: Option<String>,
     /// Headers of every request.
@@ -86,12 +88,13 @@ pub struct OAuthTable {
 
 /// Reads a server of a JSON file; keys of other programs are passed over.
 pub(super) fn from_json(field: &str, value: &Value) -> Result<ServerTable, Mistake> {
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 11] = [
         "type",
         "command",
         "args",
         "env",
         "cwd",
+        "scope",
         "url",
         "headers",
         "oauth",
@@ -143,7 +146,7 @@ impl ServerTable {
                 return Err(site.mistake("url", "there is a command too; keep one of them"));
             }
             (None | Some("stdio"), Some(command), None) => {
-                Endpoint::Stdio(self.stdio(&site, command)?)
+                Endpoint::Stdio(self.stdio(&site, command, origin)?)
             }
             (None | Some("http" | "streamable-http"), None, Some(url)) => {
                 Endpoint::Http(self.http(&site, url)?)
@@ -179,7 +182,28 @@ impl ServerTable {
         Ok(limit)
     }
 
-    fn stdio(&self, site: &Site<'_>, command: &str) -> Result<StdioServer, Mistake> {
+    fn scope(&self, site: &Site<'_>, origin: &Origin) -> Result<Scope, Mistake> {
+        match self.scope.as_deref() {
+            None | Some("host") => Ok(Scope::Host),
+            Some("neuron") if origin.is_trusted() => Ok(Scope::Neuron),
+            // A folder's servers are for that folder, and neurons are not of it.
+            Some("neuron") => Err(site.mistake(
+                "scope",
+                "only a server of your own settings runs in neurons: move it there",
+            )),
+            Some(other) => {
+                let reason = format!("unknown scope '{other}': expected host or neuron");
+                Err(site.mistake("scope", reason))
+            }
+        }
+    }
+
+    fn stdio(
+        &self,
+        site: &Site<'_>,
+        command: &str,
+        origin: &Origin,
+    ) -> Result<StdioServer, Mistake> {
         for (key, there) in [("headers", !self.headers.is_empty()), ("oauth", self.oauth.is_some())]
         {
             if there {
@@ -211,7 +235,8 @@ impl ServerTable {
         if cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
             return Err(site.mistake("cwd", "expected an absolute path"));
         }
-        Ok(StdioServer { command, args, env, cwd })
+        let scope = self.scope(site, origin)?;
+        Ok(StdioServer { command, args, env, cwd, scope })
     }
 
     fn http(&self, site: &Site<'_>, url: &str) -> Result<HttpServer, Mistake> {
@@ -219,6 +244,7 @@ impl ServerTable {
             ("args", !self.args.is_empty()),
             ("env", !self.env.is_empty()),
             ("cwd", self.cwd.is_some()),
+            ("scope", self.scope.is_some()),
         ] {
             if there {
                 return Err(site.mistake(key, "belongs to a server with a command"));

@@ -1,7 +1,7 @@
 //! What is read, and what mistakes say.
 
 use super::*;
-use crate::{Endpoint, HttpServer, StdioServer};
+use crate::{Endpoint, HttpServer, Scope, StdioServer};
 
 fn environment(name: &str) -> Option<String> {
     match name {
@@ -39,9 +39,10 @@ fn programs_and_addresses_are_read() {
     let configured = read(text);
     assert_eq!(configured.mistakes, []);
     let [files, web] = &configured.servers[..] else { panic!("{configured:?}") };
-    let Endpoint::Stdio(StdioServer { command, args, env, cwd }) = &files.endpoint else {
+    let Endpoint::Stdio(StdioServer { command, args, env, cwd, scope }) = &files.endpoint else {
         panic!("{files:?}")
     };
+    assert_eq!((*scope, files.is_in_neurons()), (Scope::Host, false));
     assert_eq!((command.as_str(), args[1].expose().as_str()), ("npx", "secret-token"));
     assert_eq!((env[0].0.as_str(), env[0].1.expose().as_str()), ("A", "a-secret-token"));
     assert_eq!(cwd.as_deref(), Some(std::path::Path::new("/srv")));
@@ -71,6 +72,8 @@ fn mistakes_name_the_field_and_keep_the_other_servers() {
         (r#"{"command": "a", "cwd": "here"}"#, "mcpServers.x.cwd: expected an absolute path"),
         (r#"{"command": "a", "headers": {"a": "b"}}"#, "mcpServers.x.headers: belongs to a"),
         (r#"{"command": "a", "callTimeoutMs": 0}"#, "mcpServers.x.call_timeout_ms: expected 1"),
+        (r#"{"command": "a", "scope": "pod"}"#, "mcpServers.x.scope: unknown scope 'pod'"),
+        (r#"{"url": "http://a", "scope": "neuron"}"#, "mcpServers.x.scope: belongs to a server"),
         (r#"{"type": "sse", "url": "http://a"}"#, "mcpServers.x.type: 'sse' is the old"),
         (r#"{"type": "http"}"#, "mcpServers.x.url: is missing"),
         (r#"{"type": "x"}"#, "mcpServers.x.type: unknown type 'x'"),
@@ -96,6 +99,17 @@ fn mistakes_name_the_field_and_keep_the_other_servers() {
         let text = format!(r#"{{"mcpServers": {{"a": {{"command": "a"}}, "x": {body}}}}}"#);
         assert_eq!(read(&text).servers.len(), 1, "{body}");
     }
+}
+
+#[test]
+fn only_servers_of_ones_own_settings_run_in_neurons() {
+    let text = r#"{"mcpServers": {"x": {"command": "a", "scope": "neuron"}}}"#;
+    assert!(read(text).servers[0].is_in_neurons());
+    let folder = Origin::Folder("/repos/a".into());
+    let theirs = from_json(text, &folder, &environment).unwrap();
+    let told = theirs.mistakes[0].to_string();
+    assert!(told.starts_with("mcpServers.x.scope: only a server of your own settings"), "{told}");
+    assert!(theirs.servers.is_empty());
 }
 
 #[test]

@@ -8,7 +8,8 @@ use connect::{Server, ServerState};
 use protocol::{Block, Effect};
 use serde_json::{Value, json};
 
-use crate::house::{House, Nowhere, Person, call_in, context, eventually, house, program, text_of};
+use crate::house::{House, Person, call_in, context, eventually, house, program, text_of};
+use crate::nowhere::Nowhere;
 use crate::script::{Script, Scripts};
 
 async fn one(tools: &[&str]) -> (House, Arc<Script>) {
@@ -43,6 +44,29 @@ async fn m4_a_call_that_takes_too_long_is_cancelled_on_the_wire() {
         assert_eq!(house.status("s").state, ServerState::Connected);
         house.pool.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_call_of_a_server_that_does_not_read_ends_in_its_time() {
+    let server = Server { call_timeout: Duration::from_millis(150), ..program("s") };
+    let (house, _script) = with(Script::new(&["deaf"]), server).await;
+    // The first has it stop reading, the second fills the pipe, the third does not get into it.
+    for len in [1, 100_000, 100_000] {
+        let calling = house.call("mcp__s__deaf", json!({"text": "x".repeat(len)}));
+        let outcome = tokio::time::timeout(Duration::from_secs(10), calling).await;
+        let text = text_of(&outcome.expect("the call never ended"));
+        assert!(text.contains("did not answer within 150ms"), "{text}");
+    }
+    let context = context(Arc::new(Person::default()), house.home.path());
+    context.cancel.cancel();
+    let tool = house.tool("mcp__s__deaf");
+    let outcome = tokio::time::timeout(
+        Duration::from_secs(10),
+        call_in(&tool, json!({"text": "x".repeat(100_000)}), &context),
+    );
+    let text = text_of(&outcome.await.expect("the stop never came through"));
+    assert!(text.starts_with("stopped by the user"), "{text}");
+    house.pool.stop().await;
 }
 
 #[tokio::test]

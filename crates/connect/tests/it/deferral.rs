@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use connect::{Origin, Server, ServerState};
-use driver_api::ToolSource as _;
+use driver_api::{Place, ToolSource as _};
 use protocol::Effect;
 use serde_json::json;
 
-use crate::house::{House, Nowhere, house, names, pool_at, program, text_of};
+use crate::house::{House, house, pool_at, program, text_of};
+use crate::nowhere::Nowhere;
 use crate::script::{Script, Scripts};
 
 async fn with(count: usize, threshold: usize) -> House {
@@ -73,16 +74,16 @@ async fn servers_of_a_folder_are_offered_there_alone_and_their_hints_count_for_n
     let inside = ["mcp__s_2__echo", "mcp__s_2__peek", "mcp__s__echo"];
     assert_eq!(house.offered("/repos/a"), inside);
     assert_eq!(house.offered("/repos/a/deep"), inside);
-    assert!(house.pool.find("mcp__s_2__echo", "/repos").is_none());
+    assert!(house.pool.find("mcp__s_2__echo", Place::Folder("/repos")).is_none());
     let input = json!({});
     let input = input.as_object().unwrap();
     for (name, expected) in [("mcp__s__echo", Effect::Read), ("mcp__s_2__echo", Effect::Network)] {
-        let tool = house.pool.find(name, "/repos/a").unwrap();
+        let tool = house.pool.find(name, Place::Folder("/repos/a")).unwrap();
         assert_eq!(tool.facts(input, &Nowhere).await.unwrap().effect, expected, "{name}");
     }
     // The same again changes nothing; without it, the server ends.
     house.pool.configure(&origin, vec![folder()]);
-    assert_eq!((theirs.launches(), names(&house.pool.offers("/repos/a")).len()), (1, 3));
+    assert_eq!((theirs.launches(), house.offered("/repos/a").len()), (1, 3));
     house.pool.configure(&origin, Vec::new());
     assert_eq!(house.offered("/repos/a"), ["mcp__s__echo"]);
     crate::house::eventually("its end", || (theirs.alive() == 0).then_some(())).await;

@@ -1,22 +1,24 @@
 //! What a call needs around it, and a pool for a test.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use connect::{
-    Endpoint, Launcher, Origin, Pool, PoolOptions, Server, ServerState, ServerStatus, StdioServer,
+    Endpoint, Launcher, Origin, Pool, PoolOptions, Scope, Server, ServerState, ServerStatus,
+    StdioServer,
 };
 use driver_api::{
-    Asks, Contents, FileStat, Located, Output, Process, Spawn, SystemClock, SystemIds, Tool,
-    ToolContext, ToolHost, ToolOutcome, ToolSource, Workspace, WorkspaceError,
+    Asks, Place, SystemClock, SystemIds, Tool, ToolContext, ToolHost, ToolOutcome, ToolSource,
 };
 use protocol::event::Answer;
 use protocol::{Block, ToolCallId};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::nowhere::Nowhere;
 
 /// How long a test waits for what should come at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,53 +85,6 @@ pub(crate) fn words(text: &str) -> Option<Answer> {
     Some(Answer::Chosen { answers: Vec::new(), other: Some(text.to_owned()) })
 }
 
-/// A place without anything.
-#[derive(Debug)]
-pub(crate) struct Nowhere;
-
-fn none<T>() -> Result<T, WorkspaceError> {
-    Err(WorkspaceError::Unfit("there is nothing here".to_owned()))
-}
-
-#[async_trait]
-impl Workspace for Nowhere {
-    fn cwd(&self) -> &Path {
-        Path::new("/")
-    }
-
-    fn roots(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    fn is_local(&self) -> bool {
-        false
-    }
-
-    async fn locate(&self, _path: &str) -> Result<Located, WorkspaceError> {
-        none()
-    }
-
-    async fn read(&self, _file: &Located, _limit: u64) -> Result<Contents, WorkspaceError> {
-        none()
-    }
-
-    async fn write(&self, _file: &Located, _bytes: &[u8]) -> Result<FileStat, WorkspaceError> {
-        none()
-    }
-
-    async fn remove(&self, _file: &Located) -> Result<(), WorkspaceError> {
-        none()
-    }
-
-    async fn spawn(
-        &self,
-        _spawn: Spawn,
-        _output: mpsc::Sender<Output>,
-    ) -> Result<Box<dyn Process>, WorkspaceError> {
-        none()
-    }
-}
-
 /// A pool with its home, ended with the test.
 #[derive(Debug)]
 pub(crate) struct House {
@@ -175,6 +130,7 @@ pub(crate) fn program(name: &str) -> Server {
             args: Vec::new(),
             env: Vec::new(),
             cwd: None,
+            scope: Scope::Host,
         }),
         call_timeout: PATIENCE,
     }
@@ -192,11 +148,13 @@ impl House {
     }
 
     pub(crate) fn offered(&self, cwd: &str) -> Vec<String> {
-        names(&self.pool.offers(cwd))
+        names(&self.pool.offers(Place::Folder(cwd)))
     }
 
     pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
-        self.pool.find(name, "/repos").unwrap_or_else(|| panic!("there is no {name}"))
+        self.pool
+            .find(name, Place::Folder("/repos"))
+            .unwrap_or_else(|| panic!("there is no {name}"))
     }
 
     /// Calls a tool for a session of nobody.

@@ -15,6 +15,8 @@ mod elicitation;
 mod house;
 mod http;
 mod http_server;
+mod neurons;
+mod nowhere;
 mod oauth;
 mod programs;
 mod reconnect;

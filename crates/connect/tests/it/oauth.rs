@@ -36,6 +36,10 @@ struct Realm {
     iss: Mutex<Option<String>>,
     /// The rights that calls need.
     needs: Mutex<Option<String>>,
+    /// Whether the server names no authorization server: it is its own, as in an old revision.
+    is_alone: Mutex<bool>,
+    /// Who it says to be, where that is another.
+    claims: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,10 +79,14 @@ impl Realm {
         Some(match path {
             "/mcp" => return self.guarded(&asked).await,
             "/.well-known/oauth-protected-resource/mcp" => Reply::json(&json!({
-                "resource": format!("{base}/mcp"), "authorization_servers": [base],
+                "resource": format!("{base}/mcp"),
+                "authorization_servers": if *self.is_alone.lock().unwrap() { json!([]) } else {
+                    json!([base])
+                },
                 "scopes_supported": ["read"]})),
             "/.well-known/oauth-authorization-server" => Reply::json(&json!({
-                "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+                "issuer": self.claims.lock().unwrap().as_ref().unwrap_or(&base),
+                "authorization_endpoint": format!("{base}/authorize"),
                 "token_endpoint": format!("{base}/token"),
                 "registration_endpoint": format!("{base}/register"),
                 "code_challenge_methods_supported": ["S256"],
@@ -319,6 +327,30 @@ async fn more_rights_are_asked_of_a_person_and_added_to_those_that_were() {
     *town.realm.needs.lock().unwrap() = None;
     assert_eq!(echo(&house).await, "heard x");
     house.pool.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_its_own_issuer_cannot_pass_for_another() {
+    let honest = "https://honest.example".to_owned();
+    for claims in [None, Some(honest)] {
+        let town = Town::build().await;
+        *town.realm.is_alone.lock().unwrap() = true;
+        town.realm.claims.lock().unwrap().clone_from(&claims);
+        town.realm.iss.lock().unwrap().clone_from(&claims);
+        let house = town.house();
+        house.until("web", ServerState::Unauthorized).await;
+        let authorized = house.pool.authorize(&Origin::Settings, "web", &Yes).await;
+        let asked = town.realm.asked.lock().unwrap().len();
+        match claims {
+            None => assert_eq!((authorized.is_ok(), asked), (true, 1)),
+            Some(_) => {
+                let error = authorized.unwrap_err().to_string();
+                assert!(error.contains("says to be https://honest.example"), "{error}");
+                assert_eq!((asked, town.realm.counts().tokens), (0, 0), "nobody is sent anywhere");
+            }
+        }
+        house.pool.stop().await;
+    }
 }
 
 #[tokio::test]

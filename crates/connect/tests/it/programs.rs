@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connect::{Child, Endpoint, Launcher, Server, ServerState, StdioServer};
-use driver_api::{Exit, ExitStatus, Fault, Process, ToolSource as _, WorkspaceError};
+use connect::{Child, Endpoint, LastLines, Launcher, Scope, Server, ServerState, StdioServer};
+use driver_api::{
+    Exit, ExitStatus, Fault, Place, Process, ToolSource as _, Workspace, WorkspaceError,
+};
 use serde_json::{Value, json};
 use stdx::Secret;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::mpsc;
 
 use crate::house::{eventually, house, program, text_of};
 
@@ -25,7 +26,11 @@ struct Programs;
 
 #[async_trait]
 impl Launcher for Programs {
-    async fn launch(&self, server: &StdioServer) -> Result<Child, Fault> {
+    async fn launch(
+        &self,
+        server: &StdioServer,
+        _inside: Option<&Arc<dyn Workspace>>,
+    ) -> Result<Child, Fault> {
         let mut command = tokio::process::Command::new(&server.command);
         command.args(server.args.iter().map(Secret::expose));
         command.envs(server.env.iter().map(|(name, value)| (name, value.expose())));
@@ -35,14 +40,15 @@ impl Launcher for Programs {
             command.spawn().map_err(|error| Fault::with("start an MCP server", error))?;
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, stderr) = mpsc::channel(16);
-        tokio::spawn(async move {
+        let stderr = LastLines::default();
+        let kept = stderr.clone();
+        let heard = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                let _kept = sender.try_send(line);
+                kept.push(&line);
             }
         });
         let group = i32::try_from(child.id().unwrap()).unwrap();
-        let process = Box::new(Group { child, group });
+        let process = Box::new(Group { child, group, heard: Some(heard) });
         Ok(Child { stdin: Box::new(stdin), stdout: Box::new(stdout), stderr, process })
     }
 }
@@ -51,6 +57,7 @@ impl Launcher for Programs {
 struct Group {
     child: tokio::process::Child,
     group: i32,
+    heard: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Group {
@@ -65,6 +72,10 @@ impl Process for Group {
     async fn wait(&mut self) -> Result<Exit, WorkspaceError> {
         use std::os::unix::process::ExitStatusExt;
         let status = self.child.wait().await.unwrap();
+        if let Some(heard) = &mut self.heard {
+            heard.await.unwrap();
+            self.heard = None;
+        }
         let status = match status.code() {
             Some(code) => ExitStatus::Code(code),
             None => ExitStatus::Signal(status.signal().unwrap()),
@@ -128,7 +139,8 @@ fn own(name: &str, log: &Path) -> Server {
     let args = args.map(|arg| Secret::new(arg.to_owned())).into();
     let command = std::env::current_exe().unwrap().display().to_string();
     let env = vec![(LOG.to_owned(), Secret::new(log.display().to_string()))];
-    let endpoint = Endpoint::Stdio(StdioServer { command, args, env, cwd: None });
+    let endpoint =
+        Endpoint::Stdio(StdioServer { command, args, env, cwd: None, scope: Scope::Host });
     Server { endpoint, ..program(name) }
 }
 
@@ -156,7 +168,7 @@ async fn p3_one_process_per_server_whatever_the_number_of_sessions() {
     for _ in 0..20 {
         let house = Arc::clone(&house);
         sessions.spawn(async move {
-            assert_eq!(house.pool.offers("/repos").len(), 2);
+            assert_eq!(house.pool.offers(Place::Folder("/repos")).len(), 2);
             let one = text_of(&house.call("mcp__one__echo", json!({})).await);
             let two = text_of(&house.call("mcp__two__echo", json!({})).await);
             (one, two)
@@ -186,6 +198,7 @@ async fn a_program_that_does_not_listen_to_its_end_is_killed() {
             .into(),
         env: Vec::new(),
         cwd: None,
+        scope: Scope::Host,
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connect::ServerState;
-use driver_api::ToolSource as _;
+use driver_api::{Place, ToolSource as _};
 use serde_json::json;
 
 use crate::house::{Person, call_in, context, eventually, house, program, text_of};
@@ -82,9 +82,32 @@ async fn m3_changes_of_the_list_are_followed() {
         script.change(&["c", "b", "d"]);
         let wanted = ["mcp__s__b", "mcp__s__c", "mcp__s__d"];
         eventually("the new list", || (house.offered("/repos") == wanted).then_some(())).await;
-        assert!(house.pool.find("mcp__s__a", "/repos").is_none(), "what is gone is gone");
+        assert!(
+            house.pool.find("mcp__s__a", Place::Folder("/repos")).is_none(),
+            "what is gone is gone"
+        );
         house.pool.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_list_that_changes_all_the_time_is_not_asked_for_all_the_time() {
+    let script = Script::new(&["a"]);
+    let house = house(Scripts::one("s", &script), vec![program("s")]);
+    house.until("s", ServerState::Connected).await;
+    let start = std::time::Instant::now();
+    for _ in 0..60 {
+        script.change(&["b"]);
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    script.change(&["c"]);
+    let wanted = ["mcp__s__c"];
+    eventually("the last list", || (house.offered("/repos") == wanted).then_some(())).await;
+    // One at the start, one soon, then a second and longer apart.
+    let most = 3 + usize::try_from(start.elapsed().as_secs()).unwrap();
+    let lists = script.seen("tools/list").len();
+    assert!(lists <= most, "{lists} lists, not {most} at most");
+    house.pool.stop().await;
 }
 
 #[tokio::test]

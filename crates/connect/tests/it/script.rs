@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connect::{Child, Launcher, StdioServer};
-use driver_api::{Exit, ExitStatus, Fault, Process, WorkspaceError};
+use connect::{Child, LastLines, Launcher, StdioServer};
+use driver_api::{Exit, ExitStatus, Fault, Process, Workspace, WorkspaceError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{mpsc, watch};
@@ -25,6 +25,8 @@ pub(crate) struct Script {
     /// How many launches fail before one succeeds.
     pub(crate) failures: Mutex<usize>,
     pub(crate) launches: Mutex<usize>,
+    /// Where each launch was: in the folder of a neuron, or outside of all.
+    pub(crate) places: Mutex<Vec<Option<String>>>,
     pub(crate) alive: Mutex<usize>,
     /// Whether it speaks the newest revision.
     pub(crate) is_modern: bool,
@@ -50,6 +52,7 @@ impl Script {
             seen: Mutex::default(),
             failures: Mutex::default(),
             launches: Mutex::default(),
+            places: Mutex::default(),
             alive: Mutex::default(),
             is_modern,
             is_mute: Mutex::default(),
@@ -104,9 +107,15 @@ impl Scripts {
 
 #[async_trait]
 impl Launcher for Scripts {
-    async fn launch(&self, server: &StdioServer) -> Result<Child, Fault> {
+    async fn launch(
+        &self,
+        server: &StdioServer,
+        inside: Option<&Arc<dyn Workspace>>,
+    ) -> Result<Child, Fault> {
         let script = self.0.get(&server.command);
         let script = script.ok_or_else(|| Fault::new(format!("no {}", server.command)))?;
+        let place = inside.map(|workspace| workspace.cwd().display().to_string());
+        script.places.lock().unwrap().push(place);
         {
             let mut failures = script.failures.lock().unwrap();
             if *failures > 0 {
@@ -118,8 +127,8 @@ impl Launcher for Scripts {
         *script.alive.lock().unwrap() += 1;
         let (stdin, input) = tokio::io::duplex(64 << 10);
         let (output, stdout) = tokio::io::duplex(64 << 10);
-        let (stderr_in, stderr) = mpsc::channel(8);
-        let _said = stderr_in.try_send("a last word".to_owned());
+        let stderr = LastLines::default();
+        stderr.push("a last word");
         let (end, ended) = watch::channel(None);
         let script = Arc::clone(script);
         let mut events = script.events.subscribe();
@@ -132,8 +141,6 @@ impl Launcher for Scripts {
                 _ = events.wait_for(|(now, _)| *now > kills) => ExitStatus::Signal(9),
                 () = killed.cancelled() => ExitStatus::Signal(9),
             };
-            // What it said last is not lost with its streams.
-            drop(stderr_in);
             *script.alive.lock().unwrap() -= 1;
             end.send_replace(Some(status));
         });
@@ -210,6 +217,10 @@ async fn serve(script: &Arc<Script>, input: DuplexStream, output: DuplexStream) 
             }
             if message["params"]["name"] == "die" {
                 return;
+            }
+            if message["params"]["name"] == "deaf" {
+                // It lives on and reads nothing any more.
+                std::future::pending::<()>().await;
             }
             let (script, send, answers) = (Arc::clone(script), send.clone(), Arc::clone(&answers));
             tokio::spawn(async move {

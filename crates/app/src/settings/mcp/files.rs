@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use connect::Origin as ServerOrigin;
-use connect::settings::{Configured, from_json};
+use connect::settings::{Configured, Lookup, from_json};
 use door_cli::Failure;
 
+use super::variables::Noting;
 use super::{layer_of, offered};
 use crate::environment::Environment;
 use crate::settings::document::{read_text, unreadable};
@@ -59,7 +60,8 @@ impl ServersFile {
     /// Names the file and what is wrong with it as a whole.
     pub(crate) fn read(&self, environment: &Environment) -> Result<Configured, Failure> {
         let folder = self.path.parent().unwrap_or(Path::new("/")).to_owned();
-        read(&self.text, &self.path, &ServerOrigin::Folder(folder), environment)
+        let lookup = |name: &str| environment.raw(name).map(str::to_owned);
+        read(&self.text, &self.path, &ServerOrigin::Folder(folder), &lookup)
     }
 }
 
@@ -67,10 +69,9 @@ fn read(
     text: &str,
     path: &Path,
     origin: &ServerOrigin,
-    environment: &Environment,
+    lookup: Lookup<'_>,
 ) -> Result<Configured, Failure> {
-    let lookup = |name: &str| environment.raw(name).map(str::to_owned);
-    from_json(text, origin, &lookup)
+    from_json(text, origin, lookup)
         .map_err(|mistake| Failure::usage(format!("{}: {mistake}", path.display())))
 }
 
@@ -89,7 +90,10 @@ impl Settings {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(unreadable(&path, &error)),
         };
-        let configured = read(&text, &path, &ServerOrigin::Settings, environment)?;
+        let noting = Noting::new(environment);
+        let lookup = |name: &str| noting.look(name);
+        let configured = read(&text, &path, &ServerOrigin::Settings, &lookup)?;
+        self.mcp.secret_variables.extend(noting.secret());
         self.take_servers(configured, &path, false);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! A workspace without anything, for tests: calls of servers touch none.
+//! A workspace without anything, for the tests of this crate and its example: calls of servers
+//! touch none.
 
 use std::path::{Path, PathBuf};
 
