@@ -29,6 +29,11 @@ impl Busy {
             Err(Code::SessionBusy.into())
         }
     }
+
+    /// Returns the sessions in which a run of this door goes on.
+    pub(crate) fn all(door: &Door) -> Vec<SessionId> {
+        door.busy.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
 }
 
 impl Drop for Busy {

@@ -22,7 +22,7 @@ use tracing::Instrument;
 use crate::error::{Code, Refused, refused};
 use crate::gate::{self, Limits};
 use crate::preset::Preset;
-use crate::record::Records;
+use crate::record::{PlaceBook, Records};
 use crate::request::{approval, command, events, health, neuron, run, session};
 use crate::{expiry, place};
 
@@ -63,6 +63,9 @@ pub struct Options {
     pub asks_for: Vec<Effect>,
     /// The driver of new neurons; that of the settings where absent.
     pub driver: Option<NeuronDriver>,
+    /// Where it is written down how far sessions have been counted; without, the first list after a
+    /// start reads their logs.
+    pub places: Option<Arc<dyn PlaceBook>>,
     /// The clock.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Cancelled when the program begins to stop.
@@ -210,7 +213,7 @@ impl Door {
             driver: options.driver,
             stopping: options.stopping,
             started: Instant::now(),
-            records: Records::default(),
+            records: Records::with(options.places),
             busy: Arc::default(),
             seats: Arc::new(Semaphore::new(VIEWERS_MAX)),
             asked: Notify::new(),

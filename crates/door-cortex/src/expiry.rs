@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol::SessionId;
 use runtime_api::{SessionFilter, SessionInfo};
 
+use crate::busy::Busy;
 use crate::door::{Door, Shared, is_active};
 use crate::error::{Refused, refused};
 
@@ -29,7 +30,8 @@ impl Door {
         loop {
             let filter = SessionFilter { cwd: None, before, limit: PAGE };
             let page = self.handle.list(filter).await.map_err(refused)?;
-            // The newest come first: where one has expired, all after it have.
+            // The newest come first: where one has expired, all after it have, but for those in
+            // which a run goes on.
             let is_last = page.len() < PAGE
                 || page.last().is_some_and(|info| self.expires_at(info) <= self.now());
             before = page.last().map(|info| (info.updated_at, info.id.clone()));
@@ -39,6 +41,15 @@ impl Door {
             }
         }
         found.truncate(SESSIONS_MAX);
+        // A run that waits may have been silent for longer than sessions live.
+        for id in Busy::all(self) {
+            if found.len() >= SESSIONS_MAX || found.iter().any(|info| info.id == id) {
+                continue;
+            }
+            // One that cannot be shown is gone.
+            let info = self.handle.info(&id).await.ok();
+            found.extend(info.filter(|info| self.is_there(info)));
+        }
         Ok(found)
     }
 
@@ -108,6 +119,7 @@ pub(crate) async fn watch(door: Shared) {
             if let Err(error) = door.sweep().await {
                 tracing::warn!(%error, "look for expired sessions");
             }
+            door.records.write_book().await;
             tokio::time::sleep(every).await;
         }
     };
@@ -115,4 +127,5 @@ pub(crate) async fn watch(door: Shared) {
         () = stopping.cancelled() => {}
         () = work => {}
     }
+    door.records.write_book().await;
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use protocol::event::SessionEnd;
-use protocol::{Event, EventBody, SessionId};
-use runtime_api::{Delivery, Error, Handle, Overflow, Position, Subscription};
+use protocol::{EventBody, SessionId};
+use runtime_api::{Delivery, Error, Handle, Overflow, Position, Shown, Subscription};
 
 use crate::projection::{Became, Projection};
 use crate::record::Records;
@@ -124,8 +124,8 @@ impl Follower {
         Ok(())
     }
 
-    fn take(&mut self, event: &Event) {
-        let became = self.projection.fold(event);
+    fn take(&mut self, event: &Shown) {
+        let became = self.projection.fold_shared(event);
         if !became.is_nothing() {
             self.ready.push_back(became);
         }

@@ -9,15 +9,16 @@ use serde_json::{Map, Value, json};
 /// The comment that keeps a quiet stream alive.
 pub(crate) const KEEPALIVE: &[u8] = b": keepalive\n\n";
 
+/// What a frame ends with. Nothing in it is an empty line: its data is one line of JSON.
+const END: &[u8] = b"\n\n";
+
 /// One frame. Those with a number are in the record; the others are live only.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     /// Its number within the session, from 1.
     pub(crate) seq: Option<u64>,
-    /// The name of the event.
-    pub(crate) kind: &'static str,
-    /// The data, one line of JSON.
-    pub(crate) data: String,
+    /// As it stands in the stream.
+    bytes: Bytes,
 }
 
 /// What every frame of a run begins with.
@@ -59,7 +60,7 @@ impl Frame {
             session_id: session_id(session),
             rest: Rest::Fields(rest),
         };
-        Self { seq: Some(seq), kind, data: encode(&head) }
+        Self::of(Some(seq), kind, &encode(&head))
     }
 
     /// Makes a live piece of text.
@@ -75,25 +76,57 @@ impl Frame {
             session_id: session_id(session),
             rest: Rest::Delta { text },
         };
-        Self { seq: None, kind, data: encode(&head) }
+        Self::of(None, kind, &encode(&head))
     }
 
     /// Makes the last frame of a session that is deleted.
     pub(crate) fn end(session: &SessionId) -> Self {
         let data = json!({"type": "end", "sessionId": session_id(session)});
-        Self { seq: None, kind: "end", data: data.to_string() }
+        Self::of(None, "end", &data.to_string())
     }
 
     /// Makes the frame that stands where so many frames were left out.
     pub(crate) fn lagged(dropped: u64) -> Self {
         let data = json!({"type": "lagged", "dropped": dropped});
-        Self { seq: None, kind: "lagged", data: data.to_string() }
+        Self::of(None, "lagged", &data.to_string())
+    }
+
+    fn of(seq: Option<u64>, kind: &'static str, data: &str) -> Self {
+        let id = seq.map(|seq| seq.to_string());
+        Self { seq, bytes: sse::frame(id.as_deref(), kind, data) }
     }
 
     /// Returns the frame as it stands in the stream.
     pub(crate) fn to_bytes(&self) -> Bytes {
-        let id = self.seq.map(|seq| seq.to_string());
-        sse::frame(id.as_deref(), self.kind, &self.data)
+        self.bytes.clone()
+    }
+
+    /// Joins the frames that one event became.
+    pub(crate) fn joined(frames: &[Frame]) -> Bytes {
+        match frames {
+            [only] => only.to_bytes(),
+            several => several.iter().flat_map(|frame| frame.bytes.iter().copied()).collect(),
+        }
+    }
+
+    /// Takes joined frames apart; the first recorded one has the number after `count`.
+    pub(crate) fn split(mut joined: Bytes, count: u64) -> Vec<Frame> {
+        let (mut frames, mut count) = (Vec::new(), count);
+        while let Some(at) = joined.windows(END.len()).position(|window| window == END) {
+            let bytes = joined.split_to(at + END.len());
+            let is_recorded = bytes.starts_with(b"id: ");
+            count += u64::from(is_recorded);
+            frames.push(Frame { seq: is_recorded.then_some(count), bytes });
+        }
+        frames
+    }
+
+    /// Returns the name of the event and its data.
+    #[cfg(test)]
+    pub(crate) fn read(&self) -> (&str, &str) {
+        let text = std::str::from_utf8(&self.bytes).unwrap();
+        let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        (field("event: "), field("data: "))
     }
 }
 
@@ -148,5 +181,20 @@ mod tests {
             Frame::lagged(3).to_bytes(),
             "event: lagged\ndata: {\"type\":\"lagged\",\"dropped\":3}\n\n"
         );
+    }
+
+    #[test]
+    fn joined_frames_come_apart_as_they_were() {
+        let ids = (&SessionId::new("s"), &PromptId::new("p"));
+        let text = |seq| Frame::recorded(seq, "text", ids, json!({"text": "a\n\nid: 9\n\n"}));
+        let lists = [
+            vec![],
+            vec![Frame::delta("text_delta", ids, "\n\n\r\n\r\n")],
+            vec![text(8)],
+            vec![text(8), text(9), text(10)],
+        ];
+        for frames in lists {
+            assert_eq!(Frame::split(Frame::joined(&frames), 7), frames);
+        }
     }
 }

@@ -27,3 +27,4 @@ mod wire;
 
 pub use door::{BASE, Options, RateLimits, agent, router};
 pub use preset::Preset;
+pub use record::PlaceBook;

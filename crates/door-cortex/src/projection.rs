@@ -5,6 +5,8 @@
 //! ever numbered keeps its number, so a change of what is recorded may only follow a change of
 //! what the core records.
 
+mod stop_reason;
+
 use std::collections::BTreeSet;
 
 use protocol::event::{
@@ -12,12 +14,15 @@ use protocol::event::{
     PromptStarted, RequestResolved, ToolCall, TurnResult,
 };
 use protocol::{
-    Block, Event, EventBody, PromptId, RequestId, Seq, SessionId, ToolCallId, TurnEnd, Usage,
+    Block, Event, EventBody, PromptId, RequestId, Seq, SessionId, Timestamp, ToolCallId, Usage,
 };
+use runtime_api::{Language, Shown};
 use serde_json::{Map, Value, json};
 
 use crate::frame::{Frame, approval_id, run_id};
 use crate::preset::{cut, effect_class, shown};
+
+pub(crate) use stop_reason::StopReason;
 
 /// Bytes of a tool's output in a frame; the transcript has more of it.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 16 * 1024;
@@ -40,6 +45,8 @@ const BETWEEN_TEXTS: &str = "\n\n";
 pub(crate) struct Projection {
     /// The last event that was folded.
     pub(crate) at: Seq,
+    /// When that one happened: with its place it says which log this is.
+    pub(crate) when: Timestamp,
     /// How many frames it has recorded.
     pub(crate) count: u64,
     /// The name that it was created with.
@@ -50,7 +57,8 @@ pub(crate) struct Projection {
     pub(crate) turns: u64,
     /// How many runs it has begun.
     pub(crate) runs: u64,
-    model: String,
+    /// The model of runs that name none.
+    pub(crate) model: String,
     run: Option<Run>,
 }
 
@@ -77,40 +85,6 @@ pub(crate) struct Finished {
     pub(crate) result: TurnResult,
     /// All that the model said.
     pub(crate) said: String,
-}
-
-/// How a run ended, in the words of this door.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopReason {
-    EndTurn,
-    MaxTurns,
-    Aborted,
-    Error,
-}
-
-impl StopReason {
-    /// Returns how a turn of the core ended.
-    pub(crate) fn of(end: TurnEnd) -> Self {
-        match end {
-            TurnEnd::Completed => StopReason::EndTurn,
-            TurnEnd::MaxTurns => StopReason::MaxTurns,
-            TurnEnd::Interrupted => StopReason::Aborted,
-            TurnEnd::Budget
-            | TurnEnd::Time
-            | TurnEnd::Repetition
-            | TurnEnd::Error
-            | TurnEnd::Denied => StopReason::Error,
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            StopReason::EndTurn => "end_turn",
-            StopReason::MaxTurns => "max_turns",
-            StopReason::Aborted => "aborted",
-            StopReason::Error => "error",
-        }
-    }
 }
 
 /// What one event became.
@@ -157,6 +131,25 @@ impl Projection {
         self.fold_into(event, true)
     }
 
+    /// Folds an event that others see as well: its frames are made once for all of them. That they
+    /// are the same for all is what being a pure fold means.
+    pub(crate) fn fold_shared(&mut self, event: &Shown) -> Became {
+        if event.seq.is_some_and(|seq| seq <= self.at) {
+            return Became::default();
+        }
+        let (count, mut made) = (self.count, None);
+        let joined = event.encoded(Language::Cortex, |event| {
+            Frame::joined(&made.insert(self.fold(event)).frames)
+        });
+        match made {
+            Some(became) => became,
+            None => {
+                let passed = self.fold_into(event, false);
+                Became { frames: Frame::split(joined, count), ..passed }
+            }
+        }
+    }
+
     /// Folds an event that nobody wants to see.
     pub(crate) fn pass(&mut self, event: &Event) {
         self.fold_into(event, false);
@@ -165,7 +158,7 @@ impl Projection {
     fn fold_into(&mut self, event: &Event, is_shown: bool) -> Became {
         match event.seq {
             Some(seq) if seq <= self.at => return Became::default(),
-            Some(seq) => self.at = seq,
+            Some(seq) => (self.at, self.when) = (seq, event.ts),
             None => {}
         }
         let session = &event.session_id;
@@ -457,14 +450,20 @@ fn decided_by(by: DecidedBy) -> &'static str {
     }
 }
 
-/// Returns tokens in the words of this door.
+/// Returns tokens in the words of this door; what was thought only where a provider says so.
 pub(crate) fn usage_of(usage: &Usage) -> Value {
-    json!({
+    let mut fields = json!({
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "cacheReadTokens": usage.cache_read_tokens,
         "cacheCreationTokens": usage.cache_write_tokens,
-    })
+    });
+    if usage.reasoning_tokens > 0
+        && let Some(fields) = fields.as_object_mut()
+    {
+        fields.insert("reasoningTokens".to_owned(), usage.reasoning_tokens.into());
+    }
+    fields
 }
 
 /// Joins the text of what a tool brought, cut to so many bytes.

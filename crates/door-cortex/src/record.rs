@@ -1,10 +1,15 @@
 //! Reading the record: the projection of a session's log, from the nearest known place on.
 
+mod book;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::{Seq, SessionId};
 use runtime_api::{Error, Handle, Shown};
+use tokio::sync::OnceCell;
+
+pub use book::PlaceBook;
 
 use crate::frame::Frame;
 use crate::projection::Projection;
@@ -18,7 +23,13 @@ const PLACES_MAX: usize = 16_384;
 
 /// How far sessions have been counted.
 #[derive(Debug, Default)]
-pub(crate) struct Records(Mutex<Places>);
+pub(crate) struct Records {
+    places: Mutex<Places>,
+    /// Where places outlive the program, if they do.
+    book: Option<Arc<dyn PlaceBook>>,
+    /// Set once the book was read.
+    is_read: OnceCell<()>,
+}
 
 /// How far a session has been counted.
 #[derive(Debug, Default)]
@@ -27,6 +38,8 @@ struct Place {
     between: Arc<Projection>,
     /// In the middle of it, where that takes little room: whoever asks how it stands asks often.
     within: Option<Arc<Projection>>,
+    /// Whether it is of another life of the program, and not held against the log yet.
+    is_hearsay: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,9 +47,16 @@ struct Places {
     by_session: HashMap<SessionId, Place>,
     /// In the order in which they came.
     order: VecDeque<SessionId>,
+    /// Whether there is something that the book does not have.
+    is_news: bool,
 }
 
 impl Records {
+    /// Counts from the places in a book, where there is one.
+    pub(crate) fn with(book: Option<Arc<dyn PlaceBook>>) -> Self {
+        Self { book, ..Self::default() }
+    }
+
     /// Counts a session to the end of its log.
     ///
     /// # Errors
@@ -46,6 +66,8 @@ impl Records {
         handle: &Handle,
         id: &SessionId,
     ) -> Result<Projection, Error> {
+        self.read_book().await;
+        self.hold_against_the_log(handle, id).await?;
         let known = self.known(id, u64::MAX);
         let mut projection = known.as_deref().cloned().unwrap_or_default();
         let mut between: Option<Projection> = None;
@@ -77,13 +99,14 @@ impl Records {
     /// Remembers places, unless better ones are known.
     fn note(&self, id: &SessionId, between: Option<Projection>, within: Option<Projection>) {
         let mut places = self.places();
-        let Places { by_session, order } = &mut *places;
+        let Places { by_session, order, is_news } = &mut *places;
         let place = by_session.entry(id.clone()).or_insert_with(|| {
             order.push_back(id.clone());
             Place::default()
         });
         if let Some(between) = between.filter(|new| new.at > place.between.at) {
             place.between = Arc::new(between);
+            *is_news = true;
         }
         let last = place.within.as_ref().map_or(place.between.at, |old| old.at);
         if let Some(within) = within.filter(|new| new.at > last) {
@@ -102,6 +125,7 @@ impl Records {
         let mut places = self.places();
         if places.by_session.remove(id).is_some() {
             places.order.retain(|other| other != id);
+            places.is_news = true;
         }
     }
 
@@ -114,7 +138,7 @@ impl Records {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use protocol::event::SessionEnd;
 use protocol::{Refusal, RefusalCode, SessionId};
 use runtime_api::Error;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 
 use crate::door::Shared;
 use crate::error::{Code, Refused, refused};
@@ -20,6 +21,10 @@ use crate::record::Replay;
 
 /// Frames that wait for a viewer: what the description promises.
 const FRAMES_MAX: usize = 1_000;
+
+/// Bytes that wait for a viewer: a thousand usual frames, and some large ones. Beyond it frames are
+/// left out as if there were too many.
+const BYTES_MAX: usize = 8 << 20;
 
 /// Frames of the record that are read on at a time, of a session that is not open here.
 const PAGE: usize = 1_000;
@@ -36,6 +41,8 @@ pub(crate) struct Viewer {
     /// Bytes of it that were read.
     ready: VecDeque<Bytes>,
     live: mpsc::Receiver<Bytes>,
+    /// What waits in `live`.
+    waiting: Arc<Waiting>,
     #[expect(dead_code, reason = "held until the stream is dropped")]
     seat: OwnedSemaphorePermit,
 }
@@ -64,15 +71,16 @@ impl Viewer {
             Err(error) => return Err(refused(error)),
         };
         let (sender, live) = mpsc::channel(FRAMES_MAX);
+        let waiting = Arc::<Waiting>::default();
         let pump = Pump {
             door: Shared::clone(door),
             session: id.clone(),
-            queue: Queue { sender, dropped: 0 },
+            queue: Queue { sender, dropped: 0, waiting: Arc::clone(&waiting) },
             projection: now,
         };
         door.tasks.spawn(pump.run(follower));
         let door = Shared::clone(door);
-        Ok(Self { door, replay, ready: VecDeque::new(), live, seat })
+        Ok(Self { door, replay, ready: VecDeque::new(), live, waiting, seat })
     }
 
     /// Waits for the next frame; none where the session is deleted, or the program stops.
@@ -81,7 +89,11 @@ impl Viewer {
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
             }
-            let Some(replay) = &mut self.replay else { return self.live.recv().await };
+            let Some(replay) = &mut self.replay else {
+                let frame = self.live.recv().await?;
+                self.waiting.took(frame.len());
+                return Some(frame);
+            };
             match replay.next(&self.door.handle).await {
                 Ok(Some(frames)) => self.ready.extend(frames.iter().map(Frame::to_bytes)),
                 Ok(None) => self.replay = None,
@@ -217,12 +229,57 @@ impl Pump {
     }
 }
 
+/// Bytes that wait in a queue.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// Told when some were taken.
+    less: Notify,
+}
+
+impl Waiting {
+    /// Counts bytes that are put in; false where they would be too many. What is alone fits,
+    /// however large it is.
+    fn put(&self, length: usize) -> bool {
+        let before = self.bytes.fetch_add(length, Ordering::Relaxed);
+        let fits = before == 0 || before.saturating_add(length) <= BYTES_MAX;
+        if !fits {
+            self.took(length);
+        }
+        fits
+    }
+
+    /// Counts bytes that are put in whatever waits there.
+    fn add(&self, length: usize) {
+        self.bytes.fetch_add(length, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were taken, or not put in.
+    fn took(&self, length: usize) {
+        self.bytes.fetch_sub(length, Ordering::Relaxed);
+        self.less.notify_one();
+    }
+
+    /// Tells whether there is room for more than a word about what is missing: else there would be
+    /// one after each frame that is left out.
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) <= BYTES_MAX / 2
+    }
+
+    async fn room(&self) {
+        while !self.has_room() {
+            self.less.notified().await;
+        }
+    }
+}
+
 /// The queue of a viewer: the newest frames are dropped when it is full, and where they are
 /// missing their number is told.
 struct Queue {
     sender: mpsc::Sender<Bytes>,
     /// How many frames are missing at its end.
     dropped: u64,
+    waiting: Arc<Waiting>,
 }
 
 impl Queue {
@@ -232,18 +289,30 @@ impl Queue {
             self.dropped += 1;
             return;
         }
-        if self.sender.try_send(frame.to_bytes()).is_err() {
+        if !self.put(frame.to_bytes()) {
             self.dropped += 1;
         }
     }
 
     /// Tells what is missing, where there is room for it.
     fn tell(&mut self) -> bool {
-        let is_told = self.sender.try_send(Frame::lagged(self.dropped).to_bytes()).is_ok();
+        let is_told = self.waiting.has_room() && self.put(Frame::lagged(self.dropped).to_bytes());
         if is_told {
             self.dropped = 0;
         }
         is_told
+    }
+
+    fn put(&self, bytes: Bytes) -> bool {
+        let length = bytes.len();
+        if !self.waiting.put(length) {
+            return false;
+        }
+        let is_in = self.sender.try_send(bytes).is_ok();
+        if !is_in {
+            self.waiting.took(length);
+        }
+        is_in
     }
 
     /// Tells what is missing as soon as there is room; never ends where nothing is missing.
@@ -251,9 +320,12 @@ impl Queue {
         if self.dropped == 0 {
             return std::future::pending().await;
         }
+        self.waiting.room().await;
         match self.sender.reserve().await {
             Ok(room) => {
-                room.send(Frame::lagged(self.dropped).to_bytes());
+                let told = Frame::lagged(self.dropped).to_bytes();
+                self.waiting.add(told.len());
+                room.send(told);
                 self.dropped = 0;
             }
             // Nobody reads: that is seen beside.
@@ -266,8 +338,10 @@ impl Queue {
         if self.dropped > 0 {
             self.told().await;
         }
+        let bytes = frame.to_bytes();
+        self.waiting.add(bytes.len());
         // A viewer that left needs no end.
-        drop(self.sender.send(frame.to_bytes()).await);
+        drop(self.sender.send(bytes).await);
     }
 }
 

@@ -85,7 +85,7 @@ impl Tool {
             description: tool.description,
             input_schema: tool.input_schema,
             effect_class: effect_class(tool.effect),
-            requires_approval: door.asks_for.contains(&tool.effect),
+            requires_approval: tool.is_always_asked || door.asks_for.contains(&tool.effect),
         }
     }
 }
@@ -98,7 +98,7 @@ struct Usage {
     output_tokens: u64,
     cache_read_tokens: u64,
     cache_creation_tokens: u64,
-    /// Providers count them among the output; the core does not tell them apart.
+    /// Counted among the output as well.
     reasoning_tokens: u64,
     turns: u64,
     runs: u64,
@@ -141,7 +141,7 @@ impl Session {
                 output_tokens: record.usage.output_tokens,
                 cache_read_tokens: record.usage.cache_read_tokens,
                 cache_creation_tokens: record.usage.cache_write_tokens,
-                reasoning_tokens: 0,
+                reasoning_tokens: record.usage.reasoning_tokens,
                 turns: record.turns,
                 runs: record.runs,
             },

@@ -16,6 +16,7 @@ mod failure;
 pub mod fuzzing;
 mod gemini;
 mod json;
+mod lent;
 mod local;
 mod names;
 mod openai_chat;
@@ -31,6 +32,7 @@ mod structured;
 mod table;
 mod wire;
 
+pub use lent::{Endpoint, Mint, Slot, Token, TokenReason};
 pub use local::{Found, LocalKind, LocalServer, probe_local};
 pub use names::build;
 pub use provider::{Error, Options, Provider};

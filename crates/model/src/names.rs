@@ -39,7 +39,7 @@ pub fn build(options: Options) -> Result<Arc<dyn Models>, Error> {
 
 /// A provider whose settings were checked.
 #[derive(Debug)]
-struct Server {
+pub(crate) struct Server {
     provider: Provider,
     base: Url,
     headers: HeaderMap,
@@ -77,20 +77,8 @@ impl Models for Known {
     /// The table's models of each vendor whose server is set under its usual name and can be
     /// asked, then the scripted one.
     fn list(&self) -> Vec<ModelInfo> {
-        let rows = table::rows().unwrap_or_default();
-        let mut infos = Vec::new();
-        for server in &self.servers {
-            let Provider { name, wire, .. } = &server.provider;
-            let offered = rows.iter().filter(|row| row.price_wires.contains(wire));
-            for model in offered.flat_map(|row| &row.listed) {
-                if vendor_of(model) == Some(name.as_str())
-                    && let Ok(remote) = server.model(model, &self.http)
-                    && remote.missing_key.is_none()
-                {
-                    infos.push(remote.info);
-                }
-            }
-        }
+        let mut infos: Vec<ModelInfo> =
+            self.servers.iter().flat_map(|server| server.listed(&self.http)).collect();
         let scripted = scripted::model(self.scenario.clone(), "");
         infos.extend(scripted.map(|model| model.info().clone()));
         infos
@@ -127,7 +115,24 @@ impl Known {
 }
 
 impl Server {
-    fn new(mut provider: Provider) -> Result<Self, Error> {
+    /// The table's models of a vendor whose server is set under its usual name and can be asked.
+    fn listed(&self, http: &Arc<Http>) -> Vec<ModelInfo> {
+        let rows = table::rows().unwrap_or_default();
+        let Provider { name, wire, .. } = &self.provider;
+        let mut infos = Vec::new();
+        let offered = rows.iter().filter(|row| row.price_wires.contains(wire));
+        for model in offered.flat_map(|row| &row.listed) {
+            if vendor_of(model) == Some(name.as_str())
+                && let Ok(remote) = self.model(model, http)
+                && remote.missing_key.is_none()
+            {
+                infos.push(remote.info);
+            }
+        }
+        infos
+    }
+
+    pub(crate) fn new(mut provider: Provider) -> Result<Self, Error> {
         let name = &provider.name;
         let bad = |letter: char| letter == '/' || letter.is_whitespace() || letter.is_control();
         if name.is_empty() || name == scripted::NAME || name.contains(bad) {
@@ -144,7 +149,12 @@ impl Server {
         Ok(Self { provider, base, headers })
     }
 
-    fn model(&self, model: &str, http: &Arc<Http>) -> Result<Remote, Refusal> {
+    /// Returns its address.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    pub(crate) fn model(&self, model: &str, http: &Arc<Http>) -> Result<Remote, Refusal> {
         let Provider { name, wire, key, structured_output, .. } = &self.provider;
         let entry = table::find(model).map_err(|error| invalid(error.to_string()))?;
         let images = entry.map_or(*wire != Wire::OpenaiChat, |entry| entry.images);
@@ -186,6 +196,11 @@ impl Server {
     }
 }
 
+/// Lists the table's models of a vendor whose server may be asked under its usual name.
+pub(crate) fn listed(provider: &Provider, http: &Arc<Http>) -> Vec<ModelInfo> {
+    Server::new(provider.clone()).map(|server| server.listed(http)).unwrap_or_default()
+}
+
 /// Makes the headers of every request.
 fn headers(provider: &Provider) -> Result<HeaderMap, Error> {
     let wrong = |what: &str| Error::Header { provider: provider.name.clone(), what: what.into() };
@@ -212,7 +227,7 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Error> {
 }
 
 /// Returns the vendor that a bare name tells.
-fn vendor_of(name: &str) -> Option<&'static str> {
+pub(crate) fn vendor_of(name: &str) -> Option<&'static str> {
     let mut letters = name.chars();
     let is_o_series = letters.next() == Some('o')
         && letters.next().is_some_and(|digit| ('1'..='9').contains(&digit))

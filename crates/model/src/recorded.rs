@@ -109,17 +109,18 @@ pub(crate) fn plain(events: &[Value]) -> String {
     events.iter().map(|value| format!("data: {value}\n\n")).collect()
 }
 
-pub(crate) fn response(content: Vec<Block>, stop: StopReason, usage: [u64; 4]) -> ModelResponse {
+pub(crate) fn response(content: Vec<Block>, stop: StopReason, usage: [u64; 5]) -> ModelResponse {
     ModelResponse { content, stop, usage: self::usage(usage) }
 }
 
-/// Input, output, cache read, cache written.
-pub(crate) fn usage([input, output, read, written]: [u64; 4]) -> Usage {
+/// Input, output, cache read, cache written, and what of the output was thought.
+pub(crate) fn usage([input, output, read, written, thought]: [u64; 5]) -> Usage {
     Usage {
         input_tokens: input,
         output_tokens: output,
         cache_read_tokens: read,
         cache_write_tokens: written,
+        reasoning_tokens: thought,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `run_shell`: a command in the foreground, with its true end.
 
 mod capture;
-mod clean;
+pub(crate) mod clean;
 mod spill;
 
 use std::path::PathBuf;
@@ -32,14 +32,14 @@ const TIMEOUT_DEFAULT_MS: u64 = 120_000;
 const TIMEOUT_MAX_MS: u64 = 600_000;
 
 /// How long a tree has to end by itself after SIGTERM.
-const KILL_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const KILL_GRACE: Duration = Duration::from_secs(2);
 
 /// How long the end of a killed tree is waited for, SIGKILL included; a process that outlives
 /// that hangs in the kernel.
-const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const KILL_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Pieces of output that wait to be taken; then the command waits.
-const OUTPUT_QUEUE_MAX: usize = 64;
+pub(crate) const OUTPUT_QUEUE_MAX: usize = 64;
 
 /// Characters of the line for people.
 const SUMMARY_CHARS_MAX: usize = 200;
@@ -108,28 +108,7 @@ impl Tool for RunShell {
         workspace: &dyn Workspace,
     ) -> Result<CallFacts, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
-        let command = arguments.command;
-        if command.trim().is_empty() {
-            return Err(ToolError::Invalid("command is empty".to_owned()));
-        }
-        if command.contains('\0') {
-            return Err(ToolError::Invalid("command has a NUL character".to_owned()));
-        }
-        let mut paths = Vec::new();
-        if let Some(cwd) = arguments.cwd {
-            let located = workspace.locate(cwd).await?;
-            if located.stat.is_none_or(|stat| stat.kind != EntryKind::Folder) {
-                let name = place::shown(workspace, &located.real);
-                return Err(ToolError::Invalid(format!("cwd: {name} is not a folder")));
-            }
-            paths.push(PathFact { located, access: Access::Read });
-        }
-        Ok(CallFacts {
-            effect: Effect::Execute,
-            summary: summary(command),
-            paths,
-            command: Some(command.to_owned()),
-        })
+        facts_of(arguments.command, arguments.cwd, workspace).await
     }
 
     async fn run(
@@ -139,21 +118,70 @@ impl Tool for RunShell {
         context: &ToolContext,
     ) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments<'_> = arguments::parse(input)?;
-        if context.cancel.is_cancelled() {
-            return Ok(ToolOutcome::error("stopped by the user before it began"));
+        run_command(arguments.command, arguments.timeout_ms, facts, context).await
+    }
+}
+
+/// Looks up what a command is about, and the folder that it is to run in.
+///
+/// # Errors
+/// [`ToolError::Invalid`] for what no shell takes, and for a folder that is none.
+pub(crate) async fn facts_of(
+    command: &str,
+    cwd: Option<&str>,
+    workspace: &dyn Workspace,
+) -> Result<CallFacts, ToolError> {
+    if command.trim().is_empty() {
+        return Err(ToolError::Invalid("command is empty".to_owned()));
+    }
+    if command.contains('\0') {
+        return Err(ToolError::Invalid("command has a NUL character".to_owned()));
+    }
+    let mut paths = Vec::new();
+    if let Some(cwd) = cwd {
+        let located = workspace.locate(cwd).await?;
+        if located.stat.is_none_or(|stat| stat.kind != EntryKind::Folder) {
+            let name = place::shown(workspace, &located.real);
+            return Err(ToolError::Invalid(format!("cwd: {name} is not a folder")));
         }
-        let limit_ms = arguments.timeout_ms.unwrap_or(TIMEOUT_DEFAULT_MS).clamp(1, TIMEOUT_MAX_MS);
-        let limit = Duration::from_millis(limit_ms);
-        let cwd = match arguments.cwd {
-            Some(_) => place::judged(facts, 0)?.real.clone(),
-            None => context.workspace.cwd().to_owned(),
-        };
-        let deadline = Instant::now() + limit;
-        let (output, pieces) = mpsc::channel(OUTPUT_QUEUE_MAX);
-        let process = spawn(arguments.command, cwd, output, context).await?;
-        let mut run = Run::new(pieces, context);
-        let (exit, end) = run.follow(process, deadline).await?;
-        Ok(run.outcome(exit, end, limit).await)
+        paths.push(PathFact { located, access: Access::Read });
+    }
+    Ok(CallFacts {
+        effect: Effect::Execute,
+        summary: summary(command),
+        paths,
+        command: Some(command.to_owned()),
+    })
+}
+
+/// Runs a command to its end, in the folder that the gate judged.
+///
+/// # Errors
+/// Those of the workspace.
+pub(crate) async fn run_command(
+    command: &str,
+    timeout_ms: Option<u64>,
+    facts: &CallFacts,
+    context: &ToolContext,
+) -> Result<ToolOutcome, ToolError> {
+    if context.cancel.is_cancelled() {
+        return Ok(ToolOutcome::error("stopped by the user before it began"));
+    }
+    let limit_ms = timeout_ms.unwrap_or(TIMEOUT_DEFAULT_MS).clamp(1, TIMEOUT_MAX_MS);
+    let limit = Duration::from_millis(limit_ms);
+    let deadline = Instant::now() + limit;
+    let (output, pieces) = mpsc::channel(OUTPUT_QUEUE_MAX);
+    let process = spawn(command, folder_of(facts, context), &[], output, context).await?;
+    let mut run = Run::new(pieces, context);
+    let (exit, end) = run.follow(process, deadline).await?;
+    Ok(run.outcome(exit, end, limit).await)
+}
+
+/// Returns the folder that a command runs in: the one that was judged, where one was named.
+pub(crate) fn folder_of(facts: &CallFacts, context: &ToolContext) -> PathBuf {
+    match facts.paths.first() {
+        Some(fact) => fact.located.real.clone(),
+        None => context.workspace.cwd().to_owned(),
     }
 }
 
@@ -163,9 +191,14 @@ fn summary(command: &str) -> String {
     if cut.len() < command.trim().len() { format!("{cut} …") } else { cut.to_owned() }
 }
 
-async fn spawn(
+/// Starts a command in bash, or in `sh` where there is none.
+///
+/// # Errors
+/// Those of the workspace.
+pub(crate) async fn spawn(
     command: &str,
     cwd: PathBuf,
+    stdin: &[u8],
     output: mpsc::Sender<Output>,
     context: &ToolContext,
 ) -> Result<Box<dyn Process>, ToolError> {
@@ -174,7 +207,7 @@ async fn spawn(
         argv: vec![shell.to_owned(), "-c".to_owned(), command.to_owned()],
         cwd: cwd.clone(),
         env: env.to_vec(),
-        stdin: Vec::new(),
+        stdin: stdin.to_vec(),
     };
     match context.workspace.spawn(start("bash"), output.clone()).await {
         // The folder was there a moment ago, so it is bash that is missing.
@@ -339,8 +372,15 @@ fn end_line(exit: Exit, end: End, limit: Duration) -> String {
             limit.as_secs_f64()
         ),
         (End::Stop, _) => "stopped by the user".to_owned(),
-        (End::Itself, ExitStatus::Code(code)) => format!("exit code {code}"),
-        (End::Itself, ExitStatus::Signal(signal)) => match signal_name(signal) {
+        (End::Itself, status) => status_line(status),
+    }
+}
+
+/// Says how a process ended.
+pub(crate) fn status_line(status: ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => format!("exit code {code}"),
+        ExitStatus::Signal(signal) => match signal_name(signal) {
             Some(name) => format!("ended by signal {signal} ({name})"),
             None => format!("ended by signal {signal}"),
         },

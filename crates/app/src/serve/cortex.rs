@@ -1,5 +1,6 @@
 //! The cortex door: as a server of its own, and beside others.
 
+mod places;
 mod plan;
 
 use std::net::SocketAddr;
@@ -87,6 +88,7 @@ impl CortexDoor {
             mode: Some(plan.mode),
             asks_for: plan.asks_for,
             driver: Some(plan.neurons.driver),
+            places: Some(Arc::new(plan.places)),
             now: Arc::new(|| SystemClock::default().now()),
             stopping,
         };

@@ -8,6 +8,7 @@ use protocol::event::{
 };
 use protocol::{
     Effect, FrameId, MessageId, RequestId, Risk, StopReason as ModelStop, Target, Timestamp,
+    TurnEnd,
 };
 use serde_json::json;
 
@@ -115,6 +116,7 @@ fn asked() -> EventBody {
         suggested_rules: Vec::new(),
         risk: Risk::High,
         reason: None,
+        review: false,
         diff: None,
         checks: Vec::new(),
         expires_at: Some(Timestamp(1_796_000_300_000)),
@@ -164,11 +166,11 @@ fn frames(bodies: Vec<EventBody>) -> Vec<Frame> {
 }
 
 fn data(frames: &[Frame]) -> Vec<Value> {
-    frames.iter().map(|frame| serde_json::from_str(&frame.data).unwrap()).collect()
+    frames.iter().map(|frame| serde_json::from_str(frame.read().1).unwrap()).collect()
 }
 
 fn kinds(frames: &[Frame]) -> Vec<&str> {
-    frames.iter().map(|frame| frame.kind).collect()
+    frames.iter().map(|frame| frame.read().0).collect()
 }
 
 /// A run with everything in it. Its frames are what clients have stored: they never change.
@@ -199,7 +201,7 @@ fn long_run() -> Vec<EventBody> {
 #[test]
 fn a_run_becomes_these_frames() {
     let expected = include_str!("run.jsonl");
-    let got: Vec<_> = frames(long_run()).into_iter().map(|frame| frame.data).collect();
+    let got: Vec<_> = frames(long_run()).iter().map(|frame| frame.read().1.to_owned()).collect();
     assert_eq!(got.join("\n") + "\n", expected);
 }
 
@@ -231,7 +233,7 @@ fn a_failure_is_generic_and_keeps_what_was_said() {
                "code": "RUN_ERROR", "requestId": "ctx-1", "partialResponse": "Half way."})
     );
     assert_eq!(data[5]["stopReason"], "error");
-    assert!(!frames.iter().any(|frame| frame.data.contains("sk-1")), "{frames:?}");
+    assert!(!frames.iter().any(|frame| frame.read().1.contains("sk-1")), "{frames:?}");
 }
 
 #[test]
@@ -393,4 +395,32 @@ proptest! {
         prop_assert_eq!(late.collect::<Vec<_>>(), rest.collect::<Vec<_>>());
         prop_assert_eq!(split, whole);
     }
+}
+
+#[test]
+fn frames_that_others_made_are_the_ones_it_would_have_made() {
+    let log: Vec<Shown> = log(long_run()).into_iter().map(Shown::new).collect();
+    let mut projections = [Projection::default(), Projection::default(), Projection::default()];
+    for event in &log {
+        let [alone, first, second] = &mut projections;
+        let expected = alone.fold(event);
+        assert_eq!(first.fold_shared(event), expected);
+        assert_eq!(second.fold_shared(event), expected);
+        assert_eq!(second.fold_shared(event).frames.is_empty(), event.seq.is_some());
+    }
+    let [alone, first, second] = projections;
+    assert!(alone == first && first == second);
+}
+
+#[test]
+fn what_was_thought_is_told_where_it_is_known() {
+    let usage = Usage { output_tokens: 9, reasoning_tokens: 4, ..Usage::default() };
+    assert_eq!(usage_of(&usage)["reasoningTokens"], 4);
+    assert_eq!(usage_of(&Usage::default()).get("reasoningTokens"), None);
+    let thought = UsageEvent { usage, cost_usd: None, model: None, purpose: None };
+    let mut projection = Projection::default();
+    for event in log(vec![start(), thought.into(), used()]) {
+        projection.pass(&event);
+    }
+    assert_eq!(projection.usage.reasoning_tokens, 4);
 }

@@ -115,7 +115,7 @@ pub(crate) async fn tool(
     door.running(&id).await?;
     let offered = door.offered();
     if !offered.contains(&tool) {
-        let right = format!("expected one of {}", offered.join(", "));
+        let right = format!("there is no tool '{tool}', expected one of {}", offered.join(", "));
         return Err(Refused::field("tool", "invalid_value", right));
     }
     let run = ToolRun { tool: tool.clone(), input, offered };

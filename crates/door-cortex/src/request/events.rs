@@ -74,7 +74,7 @@ pub(crate) async fn events(
 
 /// Waits until a caller is not let in any more: its token was revoked, or is over. Looks as often
 /// as a stream shows that it is alive.
-async fn is_over(admitted: Option<Extension<Admitted>>) {
+pub(super) async fn is_over(admitted: Option<Extension<Admitted>>) {
     let Some(Extension(admitted)) = admitted else { return std::future::pending().await };
     while admitted.holds() {
         tokio::time::sleep(sse::HEARTBEAT_EVERY).await;

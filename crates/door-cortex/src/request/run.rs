@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use http_kit::{Json as JsonBody, RequestId};
+use http_kit::{Admitted, Json as JsonBody, RequestId};
 use protocol::Image;
 use protocol::event::{OutputFormat, PromptOptions};
 use runtime_api::{Prompt, PromptPart};
@@ -17,9 +17,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::RUN_BYTES_MAX;
-use super::events::response;
+use super::events::{is_over, response};
 use crate::door::Shared;
-use crate::error::Refused;
+use crate::error::{Code, Refused};
 use crate::fields::{Fields, TextRule, is_word};
 use crate::frame::{Frame, run_id, session_id};
 use crate::place::AtSession;
@@ -158,11 +158,15 @@ pub(crate) async fn message(
     State(door): State<Shared>,
     AtSession(id): AtSession,
     request: RequestId,
+    admitted: Option<Extension<Admitted>>,
     JsonBody(body): RunBody,
 ) -> Result<Json<MessageResult>, Refused> {
     let prompt = read(body, &request)?;
     let run = Run::begin(&door, id.clone(), prompt, request).await?;
-    let Finished { prompt, result, said } = run.finished().await?;
+    let Finished { prompt, result, said } = tokio::select! {
+        finished = run.finished() => finished?,
+        () = is_over(admitted) => return Err(Code::Unauthorized.into()),
+    };
     let stop = StopReason::of(result.reason);
     // The last answer is the whole one; a run that was cut has what it said on its way.
     let is_answer = stop == StopReason::EndTurn && !result.text.trim().is_empty();
@@ -181,6 +185,7 @@ pub(crate) async fn stream(
     State(door): State<Shared>,
     AtSession(id): AtSession,
     request: RequestId,
+    admitted: Option<Extension<Admitted>>,
     JsonBody(body): RunBody,
 ) -> Result<Response, Refused> {
     let prompt = read(body, &request)?;
@@ -190,7 +195,8 @@ pub(crate) async fn stream(
         let bytes: Vec<Bytes> = became.frames.iter().map(Frame::to_bytes).collect();
         Some((stream::iter(bytes), run))
     });
-    Ok(response(frames.flatten(), door.stopping.clone()))
+    let frames = frames.flatten().take_until(is_over(admitted));
+    Ok(response(frames, door.stopping.clone()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::{StatusCode, Uri};
 use http_kit::Json as JsonBody;
 use protocol::NeuronId;
-use runtime_api::{AgentSettings, CreateSession, SessionInfo};
+use runtime_api::{CreateSession, SessionInfo};
 use serde::Serialize;
 
 use super::neuron::AGENT_ID;
@@ -85,10 +85,6 @@ pub(crate) async fn create(
 }
 
 async fn created(door: &Door, wanted: Wanted) -> Result<SessionInfo, Refused> {
-    let mut agent: AgentSettings = door.agent.clone();
-    if let Some(steps) = wanted.steps.and_then(|steps| u32::try_from(steps).ok()) {
-        agent.limits.max_turns = steps;
-    }
     let session = CreateSession {
         // The working folder of the neuron.
         cwd: String::new(),
@@ -99,9 +95,11 @@ async fn created(door: &Door, wanted: Wanted) -> Result<SessionInfo, Refused> {
         deny: Vec::new(),
         append_system_prompt: wanted.system_prompt.filter(|text| !text.is_empty()),
         neuron: Some(wanted.neuron),
+        sandbox: None,
         tools: Some(door.offered()),
         asks_for: door.asks_for.clone(),
-        agent,
+        max_turns: wanted.steps.and_then(|steps| u32::try_from(steps).ok()),
+        agent: door.agent.clone(),
     };
     door.handle.create(session).await.map_err(refused)
 }

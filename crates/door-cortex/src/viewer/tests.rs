@@ -26,7 +26,7 @@ fn all(receiver: &mut mpsc::Receiver<Bytes>) -> Vec<String> {
 #[tokio::test]
 async fn the_newest_frames_are_dropped_and_told_in_their_place() {
     let (sender, mut receiver) = mpsc::channel(2);
-    let mut queue = Queue { sender, dropped: 0 };
+    let mut queue = Queue { sender, dropped: 0, waiting: Arc::default() };
     for text in ["a", "b", "c", "d"] {
         queue.offer(&frame(text));
     }
@@ -40,7 +40,7 @@ async fn the_newest_frames_are_dropped_and_told_in_their_place() {
 #[tokio::test]
 async fn a_frame_that_finds_no_room_after_the_gap_is_another_gap() {
     let (sender, mut receiver) = mpsc::channel(1);
-    let mut queue = Queue { sender, dropped: 0 };
+    let mut queue = Queue { sender, dropped: 0, waiting: Arc::default() };
     for text in ["a", "b"] {
         queue.offer(&frame(text));
     }
@@ -54,7 +54,7 @@ async fn a_frame_that_finds_no_room_after_the_gap_is_another_gap() {
 #[tokio::test]
 async fn a_gap_is_told_though_nothing_follows() {
     let (sender, mut receiver) = mpsc::channel(1);
-    let mut queue = Queue { sender, dropped: 0 };
+    let mut queue = Queue { sender, dropped: 0, waiting: Arc::default() };
     for text in ["a", "b"] {
         queue.offer(&frame(text));
     }
@@ -76,4 +76,24 @@ async fn a_gap_is_told_though_nothing_follows() {
     };
     let ((), texts) = tokio::join!(sending, reading);
     assert_eq!(texts, ["lagged 1", "end"]);
+}
+
+#[tokio::test]
+async fn large_frames_are_dropped_before_there_are_many_of_them() {
+    let (sender, mut receiver) = mpsc::channel(FRAMES_MAX);
+    let mut queue = Queue { sender, dropped: 0, waiting: Arc::default() };
+    let large = "x".repeat(BYTES_MAX / 2);
+    for text in [&large, "small", &large, "after"] {
+        queue.offer(&frame(text));
+    }
+    let seen = all(&mut receiver);
+    assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [BYTES_MAX / 2, 5]);
+    // Once it was taken there is room to say so.
+    queue.waiting.took(BYTES_MAX / 2);
+    queue.offer(&frame("later"));
+    assert_eq!(all(&mut receiver), ["lagged 2", "later"]);
+    queue.waiting = Arc::default();
+    let huge = "x".repeat(2 * BYTES_MAX);
+    queue.offer(&frame(&huge));
+    assert_eq!(all(&mut receiver), [huge], "what is alone goes through");
 }

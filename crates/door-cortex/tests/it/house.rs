@@ -58,6 +58,7 @@ impl Setting {
             mode: Some(Mode::FullAuto),
             asks_for: vec![Effect::Destructive],
             driver: None,
+            places: None,
             now: Arc::new(move || Timestamp(clock.load(Ordering::Relaxed))),
             stopping: CancellationToken::new(),
         };
@@ -131,7 +132,15 @@ pub(crate) fn refused(status: u16, code: &str) -> (u16, String) {
 
 impl House {
     pub(crate) fn with(setting: Setting, runtime: FakeRuntime, neurons: FakeNeurons) -> Self {
-        let (runtime, neurons) = (Arc::new(runtime), Arc::new(neurons));
+        Self::over(setting, Arc::new(runtime), Arc::new(neurons))
+    }
+
+    /// Opens another door to the same runtime: the next life of the program.
+    pub(crate) fn again(&self, setting: Setting) -> Self {
+        Self::over(setting, self.runtime.clone(), self.neurons.clone())
+    }
+
+    fn over(setting: Setting, runtime: Arc<FakeRuntime>, neurons: Arc<FakeNeurons>) -> Self {
         let Setting { options, now } = setting;
         let stopping = options.stopping.clone();
         let router = door_cortex::router(

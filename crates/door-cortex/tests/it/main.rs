@@ -8,6 +8,7 @@
 
 mod approvals;
 mod commands;
+mod document;
 mod events;
 mod gate;
 mod house;

@@ -70,6 +70,7 @@ pub(crate) fn permission(id: &str) -> PermissionRequest {
         suggested_rules: Vec::new(),
         risk: Risk::High,
         reason: None,
+        review: false,
         diff: None,
         checks: Vec::new(),
         expires_at: Some(Timestamp(1_796_000_300_000)),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use protocol::event::SessionEnd;
-use protocol::{Effect, Mode, NeuronId, RefusalCode, SessionId, TurnEnd};
+use protocol::{Effect, Mode, NeuronId, RefusalCode, SessionId, Timestamp, TurnEnd};
 use runtime_api::{SessionInfo, SessionState};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::fake_handle::{Call, FakeRuntime};
 use testkit::fake_neurons::{FakeNeurons, neuron_info};
 
@@ -38,13 +38,13 @@ async fn a_session_is_created_in_its_neuron() {
     assert_eq!(asked.tools.as_ref().unwrap(), &["read", "write", "edit", "bash"]);
     assert_eq!((asked.mode, &asked.asks_for), (Some(Mode::FullAuto), &vec![Effect::Destructive]));
     assert_eq!(asked.append_system_prompt.as_deref(), Some("be brief"));
-    assert_eq!(asked.agent.limits.max_turns, 7);
+    assert_eq!((asked.max_turns, asked.agent.limits.max_turns), (Some(7), 50));
     assert_eq!(asked.agent.interaction_timeout_ms, 300_000);
     assert!(asked.agent.is_attended && !asked.agent.carries_on);
     house.post("/sessions", &json!({"agentId": "worker"})).await;
     let calls = house.runtime.calls();
     let Some(Call::Create(plain)) = calls.last() else { panic!("{calls:?}") };
-    assert_eq!(plain.agent.limits.max_turns, 50);
+    assert_eq!((plain.max_turns, plain.agent.limits.max_turns), (None, 50));
 }
 
 #[tokio::test]
@@ -119,6 +119,23 @@ fn numbered(number: usize, neuron: &str) -> SessionInfo {
         neuron: Some(NeuronId::new(neuron)),
         ..open_session()
     }
+}
+
+#[tokio::test]
+async fn a_session_with_a_run_is_listed_behind_any_number_of_expired_ones() {
+    let mut runtime = FakeRuntime::new().session(open_session()).turn(play::stalled(1));
+    for number in 0..500 {
+        let updated_at = Timestamp(0);
+        runtime = runtime.session(SessionInfo { updated_at, ..numbered(number, "worker") });
+    }
+    let house = House::new(runtime);
+    let listed = async || {
+        let all = house.get("/sessions").await.json()["sessions"].as_array().unwrap().clone();
+        all.into_iter().map(|session| session["sessionId"].clone()).collect::<Vec<_>>()
+    };
+    let mut stream = house.run("hello").await;
+    stream.until("text_delta").await;
+    assert_eq!(listed().await, [json!(ID)]);
 }
 
 #[tokio::test]
@@ -245,4 +262,73 @@ async fn a_session_of_another_process_is_owned_elsewhere() {
     let path = format!("/sessions/{ID}/message");
     let reply = house.post(&path, &json!({"message": "hi"})).await;
     assert_eq!(reply.code(), refused(409, "OWNED_ELSEWHERE"));
+}
+
+/// A book in memory.
+#[derive(Debug, Default)]
+struct Book(std::sync::Mutex<Option<Vec<u8>>>);
+
+impl Book {
+    fn value(&self) -> Option<Value> {
+        let bytes = self.0.lock().unwrap().clone();
+        bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    }
+
+    /// Changes the only place in it.
+    fn change(&self, field: &str, to: Value) {
+        let mut value = self.value().unwrap();
+        value["places"][0][field] = to;
+        *self.0.lock().unwrap() = Some(value.to_string().into_bytes());
+    }
+}
+
+impl door_cortex::PlaceBook for Book {
+    fn read(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        *self.0.lock().unwrap() = Some(bytes.to_vec());
+    }
+}
+
+#[tokio::test]
+async fn the_next_life_counts_on_from_what_is_written_down_and_holds_it_against_the_log() {
+    let book = std::sync::Arc::new(Book::default());
+    let with_book = || {
+        let mut setting = Setting::new();
+        setting.options.places = Some(book.clone() as _);
+        setting
+    };
+    let runtime = FakeRuntime::new().session(open_session());
+    let runtime = runtime.turn(play::plain(1, "one")).turn(play::plain(2, "two"));
+    let first = House::with(with_book(), runtime, FakeNeurons::new().neuron(neuron_info("worker")));
+    let path = format!("/sessions/{ID}/message");
+    first.post(&path, &json!({"message": "hi"})).await;
+    let runs = async |house: &House| {
+        let listed = house.get("/sessions").await.json();
+        let session = &listed["sessions"][0];
+        (session["usage"]["runs"].as_u64().unwrap(), session["lastSeq"].as_u64().unwrap())
+    };
+    assert_eq!(runs(&first).await, (1, 4));
+    first.stopping.cancel();
+    while book.value().is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // What is written down counts, and what came since on top of it.
+    book.change("runs", json!(40));
+    book.change("count", json!(100));
+    let second = first.again(with_book());
+    assert_eq!(runs(&second).await, (40, 100));
+    second.post(&path, &json!({"message": "hi"})).await;
+    assert_eq!(runs(&second).await, (41, 104));
+    // What the log does not know is counted anew.
+    for (field, wrong) in [("when", json!("2026-01-01T00:00:00.000Z")), ("at", json!(999))] {
+        let kept = book.value().unwrap()["places"][0][field].clone();
+        book.change(field, wrong);
+        assert_eq!(runs(&first.again(with_book())).await, (2, 8), "{field}");
+        book.change(field, kept);
+    }
+    *book.0.lock().unwrap() = Some(b"{".to_vec());
+    assert_eq!(runs(&first.again(with_book())).await, (2, 8));
 }

@@ -169,6 +169,8 @@ impl Answer {
         self.usage = Usage {
             input_tokens: count("input_tokens", self.usage.input_tokens),
             output_tokens: count("output_tokens", self.usage.output_tokens),
+            // This wire does not count thoughts.
+            reasoning_tokens: 0,
             cache_read_tokens: count("cache_read_input_tokens", self.usage.cache_read_tokens),
             cache_write_tokens: count("cache_creation_input_tokens", self.usage.cache_write_tokens),
         };

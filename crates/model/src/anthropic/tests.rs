@@ -70,7 +70,8 @@ fn text_with_pings_comments_and_unknown_events() {
         ],
         "end_turn",
     );
-    let expected = response(vec![Block::text("Grüß Gott 🦀")], StopReason::EndTurn, [7, 9, 3, 2]);
+    let expected =
+        response(vec![Block::text("Grüß Gott 🦀")], StopReason::EndTurn, [7, 9, 3, 2, 0]);
     check_ok(WIRE, &text, &expected);
     check_ok(WIRE, &format!(": hello\n\n{}", text.replace('\n', "\r\n")), &expected);
 }
@@ -98,7 +99,7 @@ fn thinking_redacted_thinking_and_parallel_calls() {
             call("toolu_2", "grep", json!({})),
         ],
         StopReason::ToolUse,
-        [7, 9, 3, 2],
+        [7, 9, 3, 2, 0],
     );
     check_ok(WIRE, &stream(&events, "tool_use"), &expected);
 }
@@ -115,7 +116,7 @@ fn arguments_that_are_no_object_are_malformed() {
             malformed_call("same", "b", "[1,2]"),
         ],
         StopReason::ToolUse,
-        [7, 9, 3, 2],
+        [7, 9, 3, 2, 0],
     );
     check_ok(WIRE, &stream(&events, "end_turn"), &expected);
 }
@@ -152,7 +153,7 @@ fn blocks_given_whole_or_without_a_start() {
     let expected = response(
         vec![Block::text("at once"), call("t", "grep", json!({"a": 1})), Block::text(" and more")],
         StopReason::ToolUse,
-        [7, 9, 3, 2],
+        [7, 9, 3, 2, 0],
     );
     check_ok(WIRE, &stream(&events, "tool_use"), &expected);
 }

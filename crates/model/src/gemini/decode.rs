@@ -117,6 +117,7 @@ fn count(usage: &Value) -> Usage {
     Usage {
         input_tokens: prompt.saturating_add(tools).saturating_sub(read),
         output_tokens: written.saturating_add(thoughts),
+        reasoning_tokens: thoughts,
         cache_read_tokens: read,
         cache_write_tokens: 0,
     }

@@ -21,7 +21,7 @@ fn event(parts: Value, finish: Option<&str>) -> Value {
         "totalTokenCount": 37}, "modelVersion": "m"})
 }
 
-const USED: [u64; 4] = [20, 7, 10, 0];
+const USED: [u64; 5] = [20, 7, 10, 0, 3];
 
 fn signed_call(id: &str, name: &str, input: Value, signature: &str) -> Block {
     let Block::ToolUse { id, name, input, malformed, .. } = call(id, name, input) else {
@@ -74,7 +74,7 @@ fn ends_of_every_kind() {
     assert_eq!((broken.kind, broken.partial_text.as_str()), (ModelErrorKind::Malformed, "x"));
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"},
         "usageMetadata": {"promptTokenCount": 5}});
-    let expected = response(vec![], StopReason::Refusal, [5, 0, 0, 0]);
+    let expected = response(vec![], StopReason::Refusal, [5, 0, 0, 0, 0]);
     check_ok(WIRE, &plain(&[blocked]), &expected);
     let cut = check(WIRE, &plain(&[event(json!([{"text": "x"}]), None)])).unwrap_err();
     assert_eq!((cut.kind, cut.partial_text.as_str()), (ModelErrorKind::Network, "x"));

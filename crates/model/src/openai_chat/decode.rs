@@ -164,15 +164,19 @@ impl Answer {
     }
 }
 
-/// Counts as this wire does: cached tokens are part of the prompt's.
+/// Counts as this wire does: cached tokens are part of the prompt's, thoughts of the answer's.
 fn count(usage: &Value) -> Usage {
     let details = usage.get("prompt_tokens_details").unwrap_or(&Value::Null);
     let read =
         json::count(details, "cached_tokens").max(json::count(usage, "prompt_cache_hit_tokens"));
     let written = json::count(details, "cache_write_tokens");
+    let answer = usage.get("completion_tokens_details").unwrap_or(&Value::Null);
+    let output = json::count(usage, "completion_tokens");
     Usage {
         input_tokens: json::count(usage, "prompt_tokens").saturating_sub(read + written),
-        output_tokens: json::count(usage, "completion_tokens"),
+        output_tokens: output,
+        // Some servers count thoughts apart, and then there may be more of them.
+        reasoning_tokens: json::count(answer, "reasoning_tokens").min(output),
         cache_read_tokens: read,
         cache_write_tokens: written,
     }

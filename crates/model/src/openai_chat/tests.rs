@@ -23,7 +23,8 @@ fn part(delta: Value) -> Value {
 
 fn used() -> Value {
     json!({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
-        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1}}})
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 3}}})
 }
 
 fn stream(deltas: &[Value], finish: &str) -> String {
@@ -38,7 +39,7 @@ fn fragment(index: Value, id: Value, name: Value, arguments: Value) -> Value {
         "function": {"name": name, "arguments": arguments}}]})
 }
 
-const USED: [u64; 4] = [5, 5, 4, 1];
+const USED: [u64; 5] = [5, 5, 4, 1, 3];
 
 #[test]
 fn text_and_reasoning() {
@@ -147,7 +148,7 @@ fn a_message_given_whole() {
         "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
     let content = vec![Block::text("all"), call("a", "f", json!({}))];
-    let expected = response(content, StopReason::ToolUse, [3, 2, 0, 0]);
+    let expected = response(content, StopReason::ToolUse, [3, 2, 0, 0, 0]);
     check_ok(WIRE, &plain(&[event]), &expected);
 }
 

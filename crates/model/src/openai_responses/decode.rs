@@ -230,14 +230,17 @@ fn thinking_of(item: &Value) -> String {
     if summary.is_empty() { texts("content").concat() } else { summary }
 }
 
-/// Counts as this wire does: cached tokens are part of the prompt's.
+/// Counts as this wire does: cached tokens are part of the prompt's, thoughts of the answer's.
 fn count(usage: &Value) -> Usage {
     let details = usage.get("input_tokens_details").unwrap_or(&Value::Null);
     let read = json::count(details, "cached_tokens");
     let written = json::count(details, "cache_write_tokens");
+    let answer = usage.get("output_tokens_details").unwrap_or(&Value::Null);
+    let output = json::count(usage, "output_tokens");
     Usage {
         input_tokens: json::count(usage, "input_tokens").saturating_sub(read + written),
-        output_tokens: json::count(usage, "output_tokens"),
+        output_tokens: output,
+        reasoning_tokens: json::count(answer, "reasoning_tokens").min(output),
         cache_read_tokens: read,
         cache_write_tokens: written,
     }

@@ -41,7 +41,7 @@ fn stream(events: &[Value]) -> String {
     named(&events)
 }
 
-const USED: [u64; 4] = [8, 6, 12, 0];
+const USED: [u64; 5] = [8, 6, 12, 0, 2];
 
 fn reasoning() -> Value {
     json!({"id": "rs_1", "type": "reasoning", "summary": [

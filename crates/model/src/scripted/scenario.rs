@@ -98,6 +98,7 @@ pub(crate) struct Spent {
     output: u64,
     cache_read: u64,
     cache_write: u64,
+    reasoning: u64,
 }
 
 impl From<Spent> for Usage {
@@ -107,6 +108,7 @@ impl From<Spent> for Usage {
             output_tokens: spent.output,
             cache_read_tokens: spent.cache_read,
             cache_write_tokens: spent.cache_write,
+            reasoning_tokens: spent.reasoning,
         }
     }
 }

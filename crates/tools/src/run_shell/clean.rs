@@ -27,7 +27,7 @@ enum State {
 /// Cleans one stream piece by piece. Gives whole lines, so that those of two streams do not mix;
 /// memory is bounded by the longest held line.
 #[derive(Debug, Default)]
-pub(super) struct Cleaner {
+pub(crate) struct Cleaner {
     /// The start of a character that is not complete yet; at most 3 bytes.
     undecoded: Vec<u8>,
     state: State,
@@ -39,7 +39,7 @@ pub(super) struct Cleaner {
 
 impl Cleaner {
     /// Takes bytes and returns the lines that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
         let mut ready = String::new();
         let joined;
         let mut rest = bytes;
@@ -69,7 +69,7 @@ impl Cleaner {
     }
 
     /// Returns what is left at the end of the stream.
-    pub(super) fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self) -> String {
         if !std::mem::take(&mut self.undecoded).is_empty() {
             let mut ready = String::new();
             self.push_text("\u{fffd}", &mut ready);

@@ -159,7 +159,8 @@ impl Workspace for LocalWorkspace {
         }
         let mut command = Command::new(program);
         command.args(&spawn.argv[1..]).current_dir(&spawn.cwd).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let input = if spawn.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, value) in &spawn.env {
             match value {
                 Some(value) => command.env(name, value),
@@ -168,6 +169,10 @@ impl Workspace for LocalWorkspace {
         }
         let mut child = command.spawn().map_err(|error| failed(Path::new(program), error))?;
         let group = child.id();
+        if let Some(mut pipe) = child.stdin.take() {
+            // Nobody may read it.
+            std::thread::spawn(move || drop(std::io::Write::write_all(&mut pipe, &spawn.stdin)));
+        }
         let stdout = forward(child.stdout.take().unwrap(), output.clone(), Output::Stdout);
         let stderr = forward(child.stderr.take().unwrap(), output, Output::Stderr);
         let killed = Arc::new(AtomicBool::new(false));

@@ -13,6 +13,7 @@ mod elsewhere;
 mod list_dir;
 mod local_workspace;
 mod preview;
+mod processes;
 mod read_file;
 mod run_shell;
 mod search;
@@ -24,7 +25,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use driver_api::{CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome};
+use driver_api::{
+    CallFacts, ProcessScope, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+};
 use protocol::{Block, ToolCallId};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -40,6 +43,8 @@ struct Host {
     protected: Mutex<Vec<&'static str>>,
     /// Whether whoever calls knows what is there.
     overwrites: AtomicBool,
+    /// To what processes belong that outlive their call.
+    processes: Mutex<Option<ProcessScope>>,
 }
 
 impl ToolHost for Host {
@@ -49,6 +54,10 @@ impl ToolHost for Host {
 
     fn overwrites_unseen(&self) -> bool {
         self.overwrites.load(Ordering::Relaxed)
+    }
+
+    fn processes(&self) -> Option<ProcessScope> {
+        self.processes.lock().unwrap().clone()
     }
 
     fn may_read(&self, path: &Path) -> bool {
@@ -84,7 +93,8 @@ impl Bench {
             spill_dir: spill.path().to_owned(),
             images: true,
         };
-        Self { _folder: folder, spill, tools: tools::native(), host, workspace, context, progress }
+        let tools = tools::native().into_iter().chain(tools::chosen()).collect();
+        Self { _folder: folder, spill, tools, host, workspace, context, progress }
     }
 
     fn path(&self) -> &Path {

@@ -1,5 +1,8 @@
 //! What goes out with each request.
 
+use std::sync::Arc;
+
+use driver_api::Tool;
 use serde_json::{Value, json};
 
 use crate::Bench;
@@ -7,8 +10,7 @@ use crate::Bench;
 /// The limit of the list's JSON: it is paid for with each request.
 const SPECS_BYTES_MAX: usize = 6_000;
 
-fn specs() -> Vec<Value> {
-    let tools = tools::native();
+fn specs(tools: &[Arc<dyn Tool>]) -> Vec<Value> {
     let specs = tools.iter().map(|tool| {
         let spec = tool.spec();
         json!({
@@ -22,6 +24,7 @@ fn specs() -> Vec<Value> {
 
 #[test]
 fn the_list_is_small_and_fixed() {
+    let specs = || specs(&tools::native());
     let json = serde_json::to_string(&specs()).unwrap();
     let size = json.len();
     assert!(size <= SPECS_BYTES_MAX, "{size} bytes");
@@ -47,11 +50,25 @@ fn names_come_in_the_fixed_order() {
             "exit_plan"
         ]
     );
+    assert!(tools::native().iter().all(|tool| tool.is_common()));
+}
+
+#[test]
+fn some_are_there_for_those_who_choose_them() {
+    let names: Vec<_> = tools::chosen().iter().map(|tool| tool.spec().name.clone()).collect();
+    let expected = ["process_start", "process_list", "process_output", "process_kill", "elevated"];
+    assert_eq!(names, expected);
+    assert!(tools::chosen().iter().all(|tool| !tool.is_common()));
+}
+
+fn all() -> Vec<Value> {
+    let tools: Vec<_> = tools::native().into_iter().chain(tools::chosen()).collect();
+    specs(&tools)
 }
 
 #[test]
 fn schemas_refuse_unknown_keys() {
-    for spec in specs() {
+    for spec in all() {
         let schema = &spec["input_schema"];
         assert_eq!(schema["type"], "object");
         assert_eq!(schema["additionalProperties"], json!(false));
@@ -96,7 +113,7 @@ fn sample(schema: &Value) -> Value {
 #[tokio::test]
 async fn schemas_and_arguments_agree() {
     let bench = Bench::new();
-    for spec in specs() {
+    for spec in all() {
         let name = spec["name"].as_str().unwrap();
         let mut input = sample(&spec["input_schema"]);
         if name == "apply_patch" {

@@ -12,6 +12,7 @@ use narthex::governed::mode_under;
 use protocol::{Effect, Mode};
 use runtime_api::{AgentSettings, Limits};
 
+use super::places::PlacesFile;
 use crate::environment::Environment;
 use crate::machine;
 use crate::serve::address;
@@ -29,6 +30,7 @@ pub(in crate::serve) struct CortexPlan {
     pub(super) mode: Mode,
     pub(super) asks_for: Vec<Effect>,
     pub(in crate::serve) neurons: NeuronOptions,
+    pub(super) places: PlacesFile,
 }
 
 impl CortexPlan {
@@ -66,6 +68,7 @@ impl CortexPlan {
             mode: mode(settings),
             asks_for: cortex.require_for.value.clone(),
             neurons: machine::neurons(settings, environment)?,
+            places: PlacesFile::beneath(&settings.places.home),
         })
     }
 }
