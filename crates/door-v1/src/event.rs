@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_kit::sse;
-use protocol::event::{EventClass, ToolResult};
-use protocol::{Block, Event, EventBody};
+use native_wire::trimmed;
+use protocol::event::EventClass;
+use protocol::{Event, EventBody};
 use runtime_api::{Language, Shown};
 use serde::Serialize;
-
-/// Bytes of a tool's output in a frame; the transcript has the whole.
-pub(crate) const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// Tells whether events of this kind may be shown at all.
 pub(crate) fn is_public(event: &Event) -> bool {
@@ -34,7 +32,7 @@ fn encode(event: &Event) -> Bytes {
     let id = event.frame.0.to_string();
     let name = event.body.kind().as_str();
     let trimmed = match &event.body {
-        EventBody::ToolResult(result) => trim(result).map(|body| {
+        EventBody::ToolResult(result) => trimmed(result).map(|body| {
             let body = EventBody::ToolResult(body);
             data(&Event { body, session_id: event.session_id.clone(), ..*event })
         }),
@@ -56,44 +54,11 @@ fn data(body: &impl Serialize) -> String {
     })
 }
 
-/// Returns a result whose output is cut to what a frame may hold; none where it fits.
-fn trim(result: &ToolResult) -> Option<ToolResult> {
-    let size = |block: &Block| match block {
-        Block::Text { text, .. } => text.len(),
-        Block::Image(image) => image.data.len(),
-        _ => 0,
-    };
-    if result.output.iter().map(size).sum::<usize>() <= OUTPUT_BYTES_MAX {
-        return None;
-    }
-    let mut left = OUTPUT_BYTES_MAX;
-    let mut output = Vec::new();
-    for block in &result.output {
-        let bytes = size(block);
-        let kept = match block {
-            _ if bytes <= left => block.clone(),
-            Block::Text { text, .. } => {
-                let end = (0..=left).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-                Block::text(text.get(..end).unwrap_or_default())
-            }
-            Block::Image(image) => {
-                let mime_type = &image.mime_type;
-                Block::text(format!("[{mime_type} left out here; the messages have it]"))
-            }
-            other => other.clone(),
-        };
-        left = left.saturating_sub(size(&kept));
-        if !kept.is_blank() {
-            output.push(kept);
-        }
-    }
-    Some(ToolResult { output, truncated: true, ..result.clone() })
-}
-
 #[cfg(test)]
 mod tests {
-    use protocol::event::TextDelta;
-    use protocol::{FrameId, Image, Seq, SessionId, Timestamp, ToolCallId};
+    use native_wire::OUTPUT_BYTES_MAX;
+    use protocol::event::{TextDelta, ToolResult};
+    use protocol::{Block, FrameId, Image, Seq, SessionId, Timestamp, ToolCallId};
     use serde_json::{Value, json};
 
     use super::*;

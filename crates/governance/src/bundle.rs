@@ -145,9 +145,6 @@ impl Bundle {
         let issued_at: Timestamp =
             time("issuedAt")?.ok_or_else(|| wrong("'issuedAt' is missing".into()))?;
         let expires_at: Option<Timestamp> = time("expiresAt")?;
-        if expires_at.is_some_and(|end| end <= issued_at) {
-            return Err(wrong("'expiresAt' is not after 'issuedAt'".into()));
-        }
         let settings = map.get("settings").and_then(Value::as_object);
         let settings = settings.ok_or_else(|| wrong("'settings' must be an object".into()))?;
         let canonical = canonical::write(value).map_err(wrong)?;
@@ -231,6 +228,11 @@ pub fn keygen(random: &[u8; 32]) -> PrivateKey {
 /// that are not understood.
 pub fn sign(bundle: &Value, key: &PrivateKey) -> Result<Envelope, Rejection> {
     let form = Bundle::from_value(bundle)?;
+    // Whoever is sent one finds it expired; whoever signs it has made a mistake.
+    if form.expires_at.is_some_and(|end| end <= form.issued_at) {
+        let message = "'expiresAt' is not after 'issuedAt'";
+        return Err(Rejection::new(Reason::Malformed, message));
+    }
     let (settings, stripped) = form.stripped();
     if !stripped.is_empty() {
         let message = format!("no bundle may set {}", stripped.join(", "));

@@ -13,13 +13,14 @@ use crate::settings::{Origin, Settings, Want};
 
 /// How long an unanswered request waits where nothing else is said, in milliseconds: five minutes,
 /// in which somebody who watches has answered.
-const PERMISSION_TIMEOUT_MS: u64 = 300_000;
+pub(super) const PERMISSION_TIMEOUT_MS: u64 = 300_000;
 
 /// What a server is to be.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) settings: Settings,
     pub(super) globals: Globals,
+    pub(super) environment: Environment,
     pub(super) address: SocketAddr,
     /// Real and absolute; at least one.
     pub(super) roots: Vec<PathBuf>,
@@ -79,6 +80,7 @@ impl Plan {
             is_private: args.no_announce,
             settings,
             globals,
+            environment: environment.clone(),
         })
     }
 

@@ -1,15 +1,10 @@
 //! Requests that wait for a person, and their answers.
 
-use std::borrow::Cow;
-
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use http_kit::{Json as JsonBody, Problem};
-use protocol::Mode;
-use protocol::event::{Answer, Persist, WORDS_CHARS_MAX};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use native_wire::AnswerRequest;
 use serde_json::{Value, json};
 
 use super::BODY_BYTES_MAX;
@@ -19,85 +14,6 @@ use crate::folder::{Standing, standing};
 use crate::operation::{Operation, Tag};
 use crate::place::{AtRequest, AtSession, no_session};
 use crate::wire::{Request, Requests, Taken};
-
-/// Characters of a rule.
-const RULE_CHARS_MAX: usize = 1_000;
-
-/// Answers to one question: no question has as many options.
-const CHOSEN_MAX: usize = 100;
-
-/// An answer, in the form of the kind of request that it answers.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-struct AnswerRequest(Answer);
-
-impl JsonSchema for AnswerRequest {
-    fn schema_name() -> Cow<'static, str> {
-        "Answer".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (mode, persist) =
-            (generator.subschema_for::<Mode>(), generator.subschema_for::<Persist>());
-        let words = json!({"type": ["string", "null"], "maxLength": WORDS_CHARS_MAX});
-        let rule = json!({"type": ["string", "null"], "minLength": 1, "maxLength": RULE_CHARS_MAX,
-            "description": "The rule to keep; the narrowest suggestion by default."});
-        let chosen = json!({"type": "array", "items": {"type": "string"}, "maxItems": CHOSEN_MAX,
-            "description": "Ids or labels of the chosen options."});
-        let form = |title: &str, required: Value, properties: Value| {
-            json!({"title": title, "type": "object", "additionalProperties": false,
-                   "required": required, "properties": properties})
-        };
-        let inner = |title: &str, required: Value, properties: Value| {
-            let answer = json!({"type": "object", "additionalProperties": false,
-                                "minProperties": 1, "required": required,
-                                "properties": properties});
-            form(title, json!(["answer"]), json!({"answer": answer}))
-        };
-        json_schema!({
-            "description": "An answer, in the form of the kind of request that it answers.",
-            "oneOf": [
-                form("AllowOnce", json!(["answer"]), json!({"answer": {"const": "allow_once"}})),
-                form("AllowAlways", json!(["answer"]), json!({
-                    "answer": {"const": "allow_always"}, "rule": rule, "persist": persist
-                })),
-                form("Deny", json!(["answer"]), json!({
-                    "answer": {"const": "deny"}, "feedback": words
-                })),
-                inner("Chosen", json!([]), json!({"answers": chosen, "other": words})),
-                inner("Dismissed", json!(["dismissed"]), json!({"dismissed": {"const": true}})),
-                inner("Approved", json!(["approved"]), json!({
-                    "approved": {"const": true}, "mode": mode
-                })),
-                inner("Rejected", json!(["approved"]), json!({
-                    "approved": {"const": false}, "feedback": words
-                }))
-            ]
-        })
-    }
-}
-
-/// Holds an answer against the limits of this door.
-fn check(answer: &Answer) -> Result<(), Problem> {
-    match answer {
-        Answer::AllowSaying { .. } => {
-            Err(Problem::validation("feedback: does not belong to this answer"))?;
-        }
-        Answer::AllowAlways { rule: Some(rule), .. } => {
-            let length = rule.chars().count();
-            if !(1..=RULE_CHARS_MAX).contains(&length) {
-                let what = format!("has {length} characters, expected 1 to {RULE_CHARS_MAX}");
-                return Err(Problem::validation(format!("rule: {what}")));
-            }
-        }
-        Answer::Chosen { answers, .. } if answers.len() > CHOSEN_MAX => {
-            let what = format!("has {} items, expected at most {CHOSEN_MAX}", answers.len());
-            return Err(Problem::validation(format!("answer.answers: {what}")));
-        }
-        _ => {}
-    }
-    Ok(())
-}
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -160,9 +76,9 @@ async fn list(
 async fn answer(
     State(door): State<Shared>,
     AtRequest(id, request): AtRequest,
-    JsonBody(AnswerRequest(answer)): JsonBody<AnswerRequest, BODY_BYTES_MAX>,
+    JsonBody(answer): JsonBody<AnswerRequest, BODY_BYTES_MAX>,
 ) -> Result<Json<Taken>, Problem> {
-    check(&answer)?;
+    let answer = answer.checked().map_err(Problem::validation)?;
     let info = door.handle.info(&id).await.map_err(refused)?;
     // The runtime hands answers to the owner; all else of a session elsewhere is refused.
     let is_ours = info.is_open

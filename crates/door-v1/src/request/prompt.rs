@@ -1,17 +1,14 @@
 //! Prompts, and stopping them.
 
-use std::borrow::Cow;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use http_kit::{Json as JsonBody, Problem};
-use protocol::{Image, PromptId};
-use runtime_api::{Prompt, PromptPart};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use native_wire::{ATTACHMENTS_MAX, Attachment, PROMPT_BYTES_MAX, parts};
+use protocol::PromptId;
+use runtime_api::Prompt;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,23 +17,10 @@ use super::session::{KEY_SAYS, key_schema};
 use crate::door::Shared;
 use crate::error::{Code, refused};
 use crate::idempotency::{Key, once};
-use crate::limited::{List, Object, Text, Word};
+use crate::limited::{List, Object, Text};
 use crate::operation::{Operation, Tag};
 use crate::place::AtSession;
 use crate::wire::{Accepted, Interrupted};
-
-/// Bytes of a prompt's body: some photographs fit.
-const PROMPT_BYTES_MAX: usize = 25 * 1024 * 1024;
-
-/// Attachments of a prompt.
-const ATTACHMENTS_MAX: usize = 20;
-
-/// Images that models read.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// Standard base64 with padding, for the document.
-const BASE64: &str =
-    concat!("^(?:[A-Za-z0-9+/]{4})*", "(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$");
 
 /// Something to say to the agent.
 #[derive(Clone, Debug, Hash, Deserialize, JsonSchema)]
@@ -48,114 +32,10 @@ struct SendPrompt {
     attachments: Option<List<Object<Attachment>, ATTACHMENTS_MAX>>,
 }
 
-/// Kinds of attachments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AttachmentKind {
-    Image,
-    File,
-}
-
-/// An image, or a file of the session's workspace. Kept flat, so that a wrong field is told by
-/// its own path.
-#[derive(Clone, Debug, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object with type")]
-struct Attachment {
-    #[serde(rename = "type")]
-    kind: Word<AttachmentKind>,
-    mime_type: Option<String>,
-    data: Option<String>,
-    path: Option<Text<1, 4_096>>,
-}
-
-impl JsonSchema for Attachment {
-    fn schema_name() -> Cow<'static, str> {
-        "Attachment".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "An image, or a file of the session's workspace.",
-            "oneOf": [
-                {
-                    "title": "ImageAttachment", "type": "object", "additionalProperties": false,
-                    "required": ["type", "mimeType", "data"],
-                    "properties": {
-                        "type": {"const": "image"},
-                        "mimeType": {"type": "string", "enum": IMAGE_TYPES},
-                        "data": {
-                            "type": "string", "contentEncoding": "base64", "minLength": 4,
-                            "pattern": BASE64,
-                            "description": "The bytes in standard base64 with padding."
-                        }
-                    }
-                },
-                {
-                    "title": "FileAttachment", "type": "object", "additionalProperties": false,
-                    "required": ["type", "path"],
-                    "properties": {
-                        "type": {"const": "file"},
-                        "path": {
-                            "type": "string", "minLength": 1, "maxLength": 4096,
-                            "description": "Absolute, or relative to the session's folder. Read \
-                                when the prompt is accepted."
-                        }
-                    }
-                }
-            ]
-        })
-    }
-}
-
-impl Attachment {
-    /// Turns it into a piece of a prompt, or tells which of its fields is wrong.
-    fn into_part(self) -> Result<PromptPart, String> {
-        let stranger = match self.kind.0 {
-            AttachmentKind::Image => self.path.as_ref().map(|_| "path"),
-            AttachmentKind::File => {
-                let mime_type = self.mime_type.as_ref().map(|_| "mimeType");
-                mime_type.or(self.data.as_ref().map(|_| "data"))
-            }
-        };
-        if let Some(field) = stranger {
-            let right = "an image has mimeType and data, a file has path";
-            return Err(format!("{field}: does not belong to this type; {right}"));
-        }
-        match self.kind.0 {
-            AttachmentKind::File => {
-                let path = self.path.ok_or("path: is missing, expected the path of a file")?;
-                Ok(PromptPart::File(path.into_string()))
-            }
-            AttachmentKind::Image => {
-                let right = "expected image/png, image/jpeg, image/gif or image/webp";
-                let mime_type = self.mime_type.ok_or(format!("mimeType: is missing, {right}"))?;
-                if !IMAGE_TYPES.contains(&mime_type.as_str()) {
-                    let shown = crate::query::shown(&mime_type);
-                    return Err(format!("mimeType: is {shown}, {right}"));
-                }
-                let right = "expected the image's bytes in standard base64 with padding";
-                let data = self.data.ok_or(format!("data: is missing, {right}"))?;
-                match STANDARD.decode(&data) {
-                    Ok(bytes) if bytes.is_empty() => Err(format!("data: is empty, {right}")),
-                    Ok(_) => Ok(PromptPart::Image(Image { mime_type, data })),
-                    Err(error) => Err(format!("data: is no base64 ({error}), {right}")),
-                }
-            }
-        }
-    }
-}
-
 impl SendPrompt {
     fn into_prompt(self) -> Result<Prompt, Problem> {
-        let mut parts = vec![PromptPart::Text(self.text.into_string())];
-        let attachments = self.attachments.map(List::into_vec).unwrap_or_default();
-        for (place, Object(attachment)) in attachments.into_iter().enumerate() {
-            let part = attachment
-                .into_part()
-                .map_err(|what| Problem::validation(format!("attachments[{place}].{what}")))?;
-            parts.push(part);
-        }
-        Ok(Prompt { parts, ..Prompt::default() })
+        let parts = parts(self.text.into_string(), self.attachments);
+        Ok(Prompt { parts: parts.map_err(Problem::validation)?, ..Prompt::default() })
     }
 }
 

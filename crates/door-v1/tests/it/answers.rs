@@ -23,6 +23,7 @@ pub(crate) fn permission(id: &str) -> PermissionRequest {
         suggested_rules: vec!["write_file(a.txt)".to_owned()],
         risk: Risk::Low,
         reason: None,
+        review: false,
         diff: None,
         checks: Vec::new(),
         expires_at: None,

@@ -21,7 +21,7 @@ fn shell(command: &str) -> Call<'_> {
         host: None,
         paths: &[],
         cwd: Path::new("/srv/app"),
-        home: None,
+        homes: None.into(),
     }
 }
 
@@ -220,7 +220,6 @@ fn what_is_no_bundle_is_malformed() {
         json!({"issuedAt": "yesterday"}),
         json!({"issuedAt": null}),
         json!({"expiresAt": 5}),
-        json!({"expiresAt": "2026-10-01T00:00:00Z"}),
         json!({"settings": []}),
         json!({"more": true}),
         json!({"settings": {"permissions": {"denies": []}}}),
@@ -233,6 +232,10 @@ fn what_is_no_bundle_is_malformed() {
         assert_eq!(stand.reason(&signed_blindly(bundle.clone())), Reason::Malformed, "{changes}");
         assert_eq!(sign(&bundle, &key(1)).unwrap_err().reason, Reason::Malformed, "{changes}");
     }
+    // Nobody signs what has ended before it began; to whoever is sent it, it has expired.
+    let bundle = made(&json!({"expiresAt": "2026-10-01T00:00:00Z"}));
+    assert_eq!(sign(&bundle, &key(1)).unwrap_err().reason, Reason::Malformed);
+    assert_eq!(stand.reason(&signed_blindly(bundle)), Reason::Expired);
     let text = signed(&json!({})).to_value().to_string();
     let twice = text.replacen("\"version\":3", "\"version\":3,\"version\":4", 1);
     for text in ["", "[]", "{}", r#"{"bundle": {}, "sig": ""}"#, &twice, &text[..text.len() - 1]] {

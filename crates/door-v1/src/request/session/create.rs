@@ -1,7 +1,7 @@
 //! The body that creates or resumes a session, and what it sets off.
 
 use http_kit::Problem;
-use protocol::{Mode, SessionId};
+use protocol::{Mode, NeuronDriver, SessionId};
 use runtime_api::SessionInfo;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,6 +38,9 @@ pub(super) struct CreateSession {
     allow: Option<List<Rule, 200>>,
     /// Rules that deny calls.
     deny: Option<List<Rule, 200>>,
+    /// What keeps the session apart: `namespace` for a sandbox of its own over the folder, `host`
+    /// for none; the server's default where absent. A stored session keeps what it has.
+    sandbox: Option<Word<NeuronDriver>>,
     /// Whether MCP servers are started. This version has none: nothing is started either way.
     mcp: Option<bool>,
 }
@@ -51,6 +54,7 @@ impl CreateSession {
             ("appendSystemPrompt", self.append_system_prompt.is_some()),
             ("allow", self.allow.is_some()),
             ("deny", self.deny.is_some()),
+            ("sandbox", self.sandbox.is_some()),
         ];
         fields.into_iter().find(|(_, is_there)| *is_there).map(|(name, _)| name)
     }
@@ -90,8 +94,10 @@ async fn start(door: &Door, body: CreateSession) -> Result<SessionInfo, Problem>
         deny: rules(body.deny),
         append_system_prompt: body.append_system_prompt.map(Text::into_string),
         neuron: None,
+        sandbox: body.sandbox.map(|Word(driver)| driver),
         tools: None,
         asks_for: Vec::new(),
+        max_turns: None,
         agent: door.agent.clone(),
     };
     door.handle.create(session).await.map_err(refused)
