@@ -60,7 +60,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "conformance",
-        arguments: "--clients | --http | --mock | --small-model",
+        arguments: "--acp | --clients | --http | --mcp | --mock | --small-model",
         line: "holds the program against other people's clients, servers and a real small model",
         run: conformance::run,
     },

@@ -88,8 +88,11 @@ where
     drop(tracing::subscriber::set_global_default(subscriber));
 }
 
-/// Says what is logged of which module. Statements of the store are told only where somebody names
-/// it: they are many.
+/// Modules of which less is told unless somebody names them: the statements of the store, which are
+/// many; and what MCP servers say, whole, with the arguments and results of calls in it.
+const QUIET: [&str; 2] = ["sqlx", "rmcp"];
+
+/// Says what is logged of which module.
 fn targets(level: Level, settings: &Settings) -> Targets {
     let level = match level {
         Level::Error => LevelFilter::ERROR,
@@ -98,8 +101,8 @@ fn targets(level: Level, settings: &Settings) -> Targets {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let usual =
-        Targets::new().with_default(level).with_target("sqlx", level.min(LevelFilter::WARN));
+    let quiet = QUIET.map(|module| (module, level.min(LevelFilter::WARN)));
+    let usual = Targets::new().with_default(level).with_targets(quiet);
     let filter = settings.log_filter.value.as_deref().unwrap_or_default();
     // It was read once already, with the file that it stands in.
     let own: Targets = filter.parse().unwrap_or_default();
@@ -216,6 +219,9 @@ impl Drop for Flush {
 
 #[cfg(test)]
 mod tests {
+    use crate::environment::Environment;
+    use crate::settings::Want;
+
     use super::*;
 
     /// A reader that stands still until it is told to go on.
@@ -254,6 +260,29 @@ mod tests {
         let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
         assert!(text.contains("line 0\n") && text.contains("of the log were lost"), "{text}");
         assert!(!text.contains(&format!("line {}\n", count - 1)));
+    }
+
+    #[test]
+    fn what_servers_say_is_in_no_log_unless_somebody_asks_for_it() {
+        let house = tempfile::tempdir().unwrap();
+        let settings = |filter: &str| {
+            let text = format!("[log]\nfilter = \"{filter}\"\n");
+            std::fs::write(house.path().join("config.toml"), text).unwrap();
+            let home = house.path().display().to_string();
+            let environment = Environment::new(house.path(), &[("NARTHEX_HOME", &home)]);
+            let globals = door_cli::Globals::default();
+            Settings::load(Want { globals: &globals, environment: &environment }).unwrap()
+        };
+        let quiet = settings("");
+        for level in [Level::Info, Level::Debug, Level::Trace] {
+            let targets = targets(level, &quiet);
+            assert!(targets.would_enable("rmcp::service", &tracing::Level::WARN));
+            assert!(!targets.would_enable("rmcp::service", &tracing::Level::INFO), "{targets}");
+            assert!(!targets.would_enable("sqlx::query", &tracing::Level::INFO));
+            assert!(targets.would_enable("egress", &tracing::Level::INFO));
+        }
+        let loud = targets(Level::Info, &settings("rmcp=debug"));
+        assert!(loud.would_enable("rmcp::service", &tracing::Level::DEBUG));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use door_cli::{
-    Check, DemoProject, Failure, Globals, House, Machine, Need, SchemaName, Setting, SettingsFile,
-    UntrustedProject,
+    Check, DemoProject, Failure, Globals, House, Machine, Need, SandboxDriver, SchemaName, Setting,
+    SettingsFile, UntrustedProject,
 };
-use driver_api::{Clock, RuleBook, SystemClock};
+use driver_api::{Clock, NeuronDriver, RuleBook, SystemClock};
 use narthex::governed::KeptRules;
 use narthex::{McpOptions, NeuronOptions};
 use protocol::{Mode, Timestamp};
@@ -39,6 +39,44 @@ impl Program {
 
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Makes what neurons are made of, where a command may need some.
+    fn neurons_for(
+        &self,
+        need: Need,
+        sandbox: Option<NeuronDriver>,
+        (settings, notices): (&Settings, &mut Vec<String>),
+    ) -> Result<Option<NeuronOptions>, Failure> {
+        let wants_one = sandbox == Some(NeuronDriver::Namespace);
+        // A command has one session, for which none that is ready would do.
+        let neurons = |settings: &Settings, environment: &Environment| {
+            neurons(settings, environment).map(|neurons| {
+                let mut neurons = neurons;
+                neurons.warm = 0;
+                neurons
+            })
+        };
+        match need {
+            Need::Demo => Ok(None),
+            Need::NewSession if wants_one => neurons(settings, &self.environment).map(Some),
+            Need::NewSession => Ok(None),
+            // Which sessions will be opened, and whether they are in a sandbox, is not known yet.
+            Need::StoredSessions => match neurons(settings, &self.environment) {
+                Ok(neurons) => Ok(Some(neurons)),
+                Err(failure) => {
+                    let problem = &failure.message;
+                    notices.push(format!("{problem}; no sandbox can be entered until then"));
+                    Ok(None)
+                }
+            },
+            // Nothing runs in them.
+            Need::StoredFiles | Need::Archive => {
+                let mut still = still_neurons(settings);
+                still.warm = 0;
+                Ok(Some(still))
+            }
+        }
     }
 
     /// Returns a path of the command line as the system finds it.
@@ -80,9 +118,13 @@ impl Machine for Program {
         let key_hints = settings.key_hints();
         let home = settings.places.home.clone();
         let runs = matches!(need, Need::NewSession | Need::StoredSessions);
+        let sandbox = sandbox(globals);
+        let neurons = self.neurons_for(need, sandbox, (&settings, &mut notices))?;
         let servers = runs.then(|| mcp(&settings)).flatten();
         let mut house = options(settings, model.clone(), mode);
         house.mcp = servers;
+        house.neurons = neurons;
+        house.sandbox = sandbox.unwrap_or(NeuronDriver::Host);
         let built =
             narthex::build(house).await.map_err(|error| Failure::failed(error.to_string()))?;
         // There is one session, which is offered what is there when it begins.
@@ -96,6 +138,7 @@ impl Machine for Program {
             model,
             asked_model,
             mode,
+            sandbox,
             key_hints,
             agent,
             home,
@@ -275,10 +318,27 @@ pub(crate) fn neurons(
     if let Some(mistake) = neurons.mistakes.first() {
         return Err(Failure::usage(mistake.clone()));
     }
+    let mut options = still_neurons(settings);
+    options.egress = neurons.egress(environment)?;
+    Ok(options)
+}
+
+/// Makes what neurons are made of in which nothing will run: no secret is read.
+fn still_neurons(settings: &Settings) -> NeuronOptions {
+    let neurons = &settings.neurons;
     let mut options = NeuronOptions::new(neurons.driver());
     options.isolation = neurons.isolation();
     options.limits = neurons.limits();
-    options.egress = neurons.egress(environment)?;
     options.neurons_max = usize::try_from(neurons.max.value).unwrap_or(usize::MAX);
-    Ok(options)
+    options.warm = usize::try_from(neurons.warm.value).unwrap_or(usize::MAX);
+    options.session_writes = neurons.writes();
+    options
+}
+
+/// Returns what a flag says about what keeps sessions apart.
+pub(crate) fn sandbox(globals: &Globals) -> Option<NeuronDriver> {
+    globals.sandbox.map(|driver| match driver {
+        SandboxDriver::Namespace => NeuronDriver::Namespace,
+        SandboxDriver::Host => NeuronDriver::Host,
+    })
 }

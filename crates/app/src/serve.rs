@@ -1,10 +1,12 @@
 //! `narthex serve` and `narthex cortex`: the doors that speak HTTP, on one listener.
 
+mod acp;
 mod address;
 mod admission;
 mod announcement;
 mod cortex;
 mod doors;
+mod host;
 mod measures;
 mod plan;
 mod port_owner;
@@ -16,15 +18,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_cli::{
-    CortexArgs, Failure, FurtherDoor, Globals, NewToken, RunningServer, ServeArgs, ServerFacts,
-    ServerMachine, TokenInfo,
+    CortexArgs, Failure, FurtherDoor, Globals, HostArgs, NewToken, RunningServer, ServeArgs,
+    ServerFacts, ServerMachine, TokenInfo,
 };
-use driver_api::{Clock, SystemClock};
+use driver_api::{Clock, NeuronDriver, SystemClock};
 use http_kit::Tokens;
-use narthex::Narthex;
+use narthex::{Narthex, NeuronOptions};
 use runtime_api::{AgentSettings, TakeUp};
 use stdx::Secret;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use self::admission::Admission;
@@ -71,6 +74,19 @@ impl ServerMachine for Program {
 
     async fn cortex(&self, globals: &Globals, args: CortexArgs) -> Result<Running, Failure> {
         Box::pin(cortex::prepare(globals, args, self.environment())).await
+    }
+
+    async fn acp(&self, globals: &Globals, stopped: oneshot::Receiver<()>) -> Result<(), Failure> {
+        Box::pin(acp::speak(globals, self.environment(), stopped)).await
+    }
+
+    async fn host(
+        &self,
+        globals: &Globals,
+        args: HostArgs,
+        stopped: oneshot::Receiver<()>,
+    ) -> Result<(), Failure> {
+        Box::pin(host::serve(globals, self.environment(), args, stopped)).await
     }
 
     fn running_server(&self, globals: &Globals) -> Result<RunningServer, Failure> {
@@ -212,13 +228,37 @@ async fn build(
     options.observers = vec![measures.observer()];
     options.sessions_max = Some(plan.sessions_max);
     options.mcp = machine::mcp(&plan.settings);
-    options.neurons = cortex.map(|cortex| cortex.neurons.clone());
+    options.neurons = match cortex {
+        Some(cortex) => Some(cortex.neurons.clone()),
+        None => neurons(plan, facts)?,
+    };
+    options.sandbox = machine::sandbox(&plan.globals).unwrap_or(NeuronDriver::Host);
     let built =
         narthex::build(options).await.map_err(|error| Failure::failed(error.to_string()))?;
     facts.notices.extend(built.notices().iter().cloned());
     // Only now: commands get the limit that held when their agent was set up.
     allow_many_files();
     Ok(built)
+}
+
+/// Makes what sandboxes of sessions are made of. What is wrong with that stops a server that puts
+/// every session into one, and nobody else.
+fn neurons(plan: &Plan, facts: &mut ServerFacts) -> Result<Option<NeuronOptions>, Failure> {
+    match machine::neurons(&plan.settings, &plan.environment) {
+        Ok(mut neurons) => {
+            // Each is made over the folder of its session: none that is ready would do.
+            neurons.warm = 0;
+            Ok(Some(neurons))
+        }
+        Err(failure) if machine::sandbox(&plan.globals) == Some(NeuronDriver::Namespace) => {
+            Err(failure)
+        }
+        Err(failure) => {
+            let problem = &failure.message;
+            facts.notices.push(format!("{problem}; no session gets a sandbox until then"));
+            Ok(None)
+        }
+    }
 }
 
 /// Says of a server what is known before anything is built.

@@ -250,6 +250,8 @@ impl Settings {
         let known = providers::resolve(from_files, &keys, want.environment);
         settings.providers = reading.take(known)?;
         settings.hidden_env = providers::key_variables(from_files);
+        settings.hidden_env.extend(neurons::secret_variables(from_files));
+        settings.hidden_env.extend(settings.mcp.secret_variables.iter().cloned());
         settings.project = project.map(|project| project.path);
         for (flag, texts) in [("--allow", &want.globals.allow), ("--deny", &want.globals.deny)] {
             settings.notices.extend(reading.take(permissions::check(flag, texts))?);

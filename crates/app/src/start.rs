@@ -59,7 +59,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// starts faster with one.
 fn runtime_for(cli: &Cli) -> std::io::Result<Runtime> {
     let mut runtime = match &cli.command {
-        Some(Command::Serve(_) | Command::Cortex(_)) => {
+        Some(Command::Serve(_) | Command::Cortex(_) | Command::Acp(_) | Command::Host(_)) => {
             let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, NonZero::get);
             let mut runtime = Builder::new_multi_thread();
             runtime.worker_threads(cores.clamp(WORKERS_MIN, WORKERS_MAX));

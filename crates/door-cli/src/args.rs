@@ -1,10 +1,12 @@
 //! The command line's grammar: exactly what works now, with an example in every help text.
 
+mod acp;
 mod approvals;
 mod back;
 mod config;
 mod connections;
 mod cortex;
+mod host;
 mod policy;
 mod run;
 mod serve;
@@ -21,15 +23,17 @@ use protocol::Mode;
 
 use terminal::Exit;
 
+pub use acp::AcpArgs;
 pub use approvals::{ApprovalsAction, ApprovalsArgs, Decide, PersistLevel, Verdict};
 pub use back::{BackOptions, RewindArgs, UndoArgs};
 pub use config::{ConfigAction, ConfigArgs};
 pub use connections::{ConnectionsAction, ConnectionsArgs};
 pub use cortex::{CortexArgs, FurtherDoor, SandboxDriver};
+pub use host::HostArgs;
 pub use policy::{PolicyAction, PolicyArgs};
 pub use run::{InputFormat, OutputFormat, RunArgs, RunOptions};
 pub use serve::ServeArgs;
-pub use sessions::{ExportFormat, ListFormat, SessionsAction, SessionsArgs};
+pub use sessions::{ApplyArgs, ExportFormat, ListFormat, SessionsAction, SessionsArgs};
 pub use token::{TokenAction, TokenArgs};
 pub use usage::{UsageArgs, UsageBy};
 
@@ -130,6 +134,10 @@ pub struct Globals {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+    /// What keeps new sessions apart: `namespace` for a sandbox over the folder, in which files,
+    /// commands and hooks of a session act, or `host` for none [default: host]
+    #[arg(long, global = true, value_name = "DRIVER")]
+    pub sandbox: Option<SandboxDriver>,
     /// Starts and reaches no MCP servers
     #[arg(long, global = true)]
     pub no_mcp: bool,
@@ -184,6 +192,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Serves neurons, sandboxes in which agents work, and runs in them over HTTP
     Cortex(CortexArgs),
+    /// Serves an editor over standard input and output: the Agent Client Protocol
+    Acp(AcpArgs),
+    /// Serves an application that embeds the program: JSON-RPC over standard streams or a socket
+    Host(HostArgs),
     /// Shows the token of the running server; makes and takes away tokens for programs
     Token(TokenArgs),
     /// Goes on with a stored conversation, line by line
@@ -256,6 +268,8 @@ pub enum SchemaName {
     Config,
     /// The OpenAPI document of the v1 door.
     V1Openapi,
+    /// The messages of the host door.
+    HostProtocol,
 }
 
 fn parse_mode(text: &str) -> Result<Mode, String> {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use terminal::{Console, Exit, Failure, Paint, escape};
 
 use self::points::{list, named};
+pub(crate) use self::talk::is_sure;
 use crate::args::{BackOptions, Globals, RewindArgs, UndoArgs};
 use crate::door::{Room, print, print_json};
 use crate::machine::{House, Machine, Need};

@@ -6,7 +6,7 @@ mod slash;
 use std::time::{Duration, Instant};
 
 use protocol::event::SessionEnd;
-use protocol::{Block, EventKind, Role, Seq};
+use protocol::{Block, EventKind, NeuronDriver, Role, Seq};
 use runtime_api::{MessagesAfter, SessionFilter, SlashCommand};
 use terminal::tty::Kept;
 use terminal::{Ask, Attendance, Console, Exit, Failure, Form, Heard, Watch, Words, escape};
@@ -84,7 +84,11 @@ async fn talk<M: Machine>(
     let mut talk =
         Talk { room, house, watch, attendance, commands: Vec::new(), words, last_interrupt: None };
     talk.learn().await?;
-    talk.lines().await
+    let exit = talk.lines().await;
+    if let Some(watch) = &talk.watch {
+        session::say_what_waits(&talk.house, &watch.info, &mut talk.room.desk.console).await;
+    }
+    exit
 }
 
 struct Talk<'a, 'b, M> {
@@ -295,6 +299,9 @@ impl<M: Machine> Talk<'_, '_, M> {
                 };
                 let facts = facts(&self.house, Some(watch));
                 desk.console.say(&format!("{facts} · {prompts} · {cost}{context}"));
+                if let Some(words) = session::waiting_words(&info) {
+                    desk.console.say(&words);
+                }
             }
             Slash::Mode(None) | Slash::Model(None) | Slash::Help | Slash::Quit => {
                 let (mode, model) = (watch.info.mode, watch.info.model.clone());
@@ -357,11 +364,15 @@ fn facts(house: &House, watch: Option<&Watch>) -> String {
     };
     match watch {
         Some(Watch { info, .. }) => {
-            format!("{} · session {}", line(&info.model, info.mode, &info.cwd), info.id)
+            let apart = session::sandbox_words(info);
+            let apart = apart.map_or_else(String::new, |words| format!(" · {words}"));
+            format!("{}{apart} · session {}", line(&info.model, info.mode, &info.cwd), info.id)
         }
         None => {
             let model = house.model.as_deref().unwrap_or_default();
-            format!("{} · new session", line(model, house.mode, &house.cwd))
+            let apart = house.sandbox.filter(|driver| *driver != NeuronDriver::Host);
+            let apart = apart.map_or_else(String::new, |it| format!(" · sandbox {}", it.as_str()));
+            format!("{}{apart} · new session", line(model, house.mode, &house.cwd))
         }
     }
 }

@@ -114,10 +114,11 @@ fn table(list: &[ConnectionInfo], paint: Paint) -> String {
         let what = escape::line(&one.what, WHAT_CHARS);
         let origin = paint.dim(&format!("# {}", escape::line(&one.origin, WHAT_CHARS)));
         let stands = match (&one.state, one.tools) {
-            (Some(state), tools) if one.is_connected => {
-                let count = u64::try_from(tools.unwrap_or(0)).unwrap_or(u64::MAX);
+            (Some(state), Some(tools)) if one.is_connected => {
+                let count = u64::try_from(tools).unwrap_or(u64::MAX);
                 format!("{state}, {}  ", stdx::plural(count, "tool"))
             }
+            (Some(state), None) if one.is_connected => format!("{state}  "),
             (Some(state), _) => format!("{}  ", paint.bad(state)),
             (None, _) => String::new(),
         };

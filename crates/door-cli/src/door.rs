@@ -9,8 +9,8 @@ use terminal::{Console, Desk, Exit, Failure, Forget, Input, Stops, StreamFacts, 
 use crate::args::{Cli, Command};
 use crate::machine::Machine;
 use crate::{
-    approvals, back, chat, config, connections, demo, doctor, login, manual, policy, prompt, serve,
-    sessions, token, usage,
+    acp, approvals, back, chat, config, connections, demo, doctor, host, login, manual, policy,
+    prompt, serve, sessions, token, usage,
 };
 
 /// How long the runtime may take to close everything before the program ends without it.
@@ -94,6 +94,8 @@ async fn dispatch<M: Machine>(cli: Cli, room: &mut Room<'_, M>) -> Result<Exit, 
         // A server's start is large, and no other command should carry it.
         Some(Command::Serve(args)) => Box::pin(serve::run(room, &globals, args)).await,
         Some(Command::Cortex(args)) => Box::pin(serve::cortex(room, &globals, args)).await,
+        Some(Command::Acp(args)) => Box::pin(acp::run(room, &globals, args)).await,
+        Some(Command::Host(args)) => Box::pin(host::run(room, &globals, args)).await,
         Some(Command::Token(args)) => token::run(room, &globals, &args),
         Some(Command::Resume { id }) => chat::resume(room, &globals, id).await,
         Some(Command::Demo) => demo::run(room, &globals).await,

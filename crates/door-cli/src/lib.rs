@@ -7,6 +7,7 @@
 //!
 //! Its words (`--max-turns`, `turns`) are the native ones: a *turn* on the outside is a step.
 
+mod acp;
 mod approvals;
 mod args;
 mod back;
@@ -16,6 +17,7 @@ mod connections;
 mod demo;
 mod doctor;
 mod door;
+mod host;
 mod login;
 mod machine;
 mod manual;
@@ -29,11 +31,12 @@ mod trust;
 mod usage;
 
 pub use args::{
-    ApprovalsAction, ApprovalsArgs, BackOptions, Cli, Color, Command, ConfigAction, ConfigArgs,
-    ConnectionsAction, ConnectionsArgs, CortexArgs, Decide, ExportFormat, FurtherDoor, Globals,
-    InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel, PolicyAction, PolicyArgs,
-    RewindArgs, RunArgs, RunOptions, SandboxDriver, SchemaName, ServeArgs, SessionsAction,
-    SessionsArgs, TokenAction, TokenArgs, UndoArgs, UsageArgs, UsageBy, Verdict, parse,
+    AcpArgs, ApplyArgs, ApprovalsAction, ApprovalsArgs, BackOptions, Cli, Color, Command,
+    ConfigAction, ConfigArgs, ConnectionsAction, ConnectionsArgs, CortexArgs, Decide, ExportFormat,
+    FurtherDoor, Globals, HostArgs, InputFormat, ListFormat, LogLevel, OutputFormat, PersistLevel,
+    PolicyAction, PolicyArgs, RewindArgs, RunArgs, RunOptions, SandboxDriver, SchemaName,
+    ServeArgs, SessionsAction, SessionsArgs, TokenAction, TokenArgs, UndoArgs, UsageArgs, UsageBy,
+    Verdict, parse,
 };
 pub use door::{Streams, run};
 pub use machine::{

@@ -9,7 +9,7 @@ mod server;
 use std::future::Future;
 use std::path::PathBuf;
 
-use protocol::{Mode, Timestamp};
+use protocol::{Mode, NeuronDriver, Timestamp};
 use runtime_api::{AgentSettings, Handle};
 use serde::Serialize;
 use stdx::Secret;
@@ -56,6 +56,8 @@ pub struct House {
     pub asked_model: Option<String>,
     /// The mode of every session that is opened here.
     pub mode: Mode,
+    /// What a flag says about what keeps sessions apart; a stored one keeps what it has.
+    pub sandbox: Option<NeuronDriver>,
     /// What to say of a provider's key when it was not taken, by the provider's name.
     pub key_hints: Vec<(String, String)>,
     /// The agent; whether somebody answers is the door's to say.

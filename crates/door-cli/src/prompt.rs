@@ -55,12 +55,16 @@ pub(crate) async fn run<M: Machine>(
     let need = session::need_of(&which);
     let house = session::house(room, globals, need).await?;
     let mut watch = session::open_in(room, &house, which, (form, attendance)).await?;
-    if facts.err_is_terminal && watch.info.mode != Mode::Ask {
+    let sandbox = session::sandbox_words(&watch.info);
+    if facts.err_is_terminal && (watch.info.mode != Mode::Ask || sandbox.is_some()) {
         let folder = escape::line(&watch.info.cwd, 400);
+        let apart = sandbox.map_or_else(String::new, |words| format!(" · {words}"));
         let console = &mut room.desk.console;
-        console.say(&console.paint().dim(&format!("mode {} · {folder}", watch.info.mode)));
+        console.say(&console.paint().dim(&format!("mode {} · {folder}{apart}", watch.info.mode)));
     }
-    watch.turn(assemble(text, images), &mut room.desk).await
+    let exit = watch.turn(assemble(text, images), &mut room.desk).await;
+    session::say_what_waits(&house, &watch.info, &mut room.desk.console).await;
+    exit
 }
 
 /// Waits until a program says something, before a session is made for it: one that says nothing

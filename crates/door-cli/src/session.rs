@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use protocol::event::SessionStart;
-use protocol::{Event, EventBody, FrameId, Refusal, RefusalCode, Seq, SessionId};
+use protocol::{
+    Event, EventBody, FrameId, NeuronDriver, Refusal, RefusalCode, Seq, SessionId, Writes,
+};
 use runtime_api::{
     AgentSettings, CreateSession, Delivery, Error, Handle, Overflow, Position, SessionFilter,
     SessionInfo,
@@ -127,8 +129,10 @@ pub(crate) async fn create<M>(
         deny: Vec::new(),
         append_system_prompt: None,
         neuron: None,
+        sandbox: house.sandbox,
         tools: None,
         asks_for: Vec::new(),
+        max_turns: None,
         agent,
     };
     let stops = &mut room.desk.stops;
@@ -163,6 +167,7 @@ pub(crate) async fn reopen<M>(
     let stops = &mut room.desk.stops;
     let stored = stops.guard(handle.info(&id)).await?;
     check_folder(&stored, house)?;
+    check_sandbox(&stored, house)?;
     let mut info = stops.guard(handle.open(&id, agent)).await?;
     // Rights are what is said now: those that were given for another run do not come back.
     if house.mode != info.mode {
@@ -204,6 +209,56 @@ pub(crate) fn check_folder(stored: &SessionInfo, house: &House) -> Result<(), Fa
         "session {id} works in {folder}, not in {here}; go there, or add: --cwd {}",
         quoted(&folder)
     )))
+}
+
+/// Refuses a flag that says something else than a stored session has: it keeps its sandbox.
+fn check_sandbox(stored: &SessionInfo, house: &House) -> Result<(), Failure> {
+    let has = stored.sandbox.map_or(NeuronDriver::Host, |sandbox| sandbox.driver);
+    match house.sandbox {
+        Some(asked) if asked != has => Err(Failure::usage(format!(
+            "session {} was created with sandbox {} and keeps it; leave --sandbox out, or start \
+             another session",
+            stored.id,
+            has.as_str()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Says what keeps a session apart; nothing of one on the machine itself.
+pub(crate) fn sandbox_words(info: &SessionInfo) -> Option<String> {
+    let sandbox = info.sandbox?;
+    let (driver, isolation) = (sandbox.driver.as_str(), sandbox.isolation.as_str());
+    let writes = match sandbox.writes {
+        Writes::Folder => "writes to the folder",
+        Writes::Overlay => "writes to an overlay of the folder",
+    };
+    Some(format!("sandbox {driver}, isolation {isolation}, {writes}"))
+}
+
+/// Says what waits in the sandbox of a session, with how to see it.
+pub(crate) fn waiting_words(info: &SessionInfo) -> Option<String> {
+    let count = info.changes_waiting;
+    (count > 0).then(|| {
+        format!(
+            "{} in the sandbox; to see and apply: narthex sessions apply {}",
+            if count == 1 { "1 change waits".to_owned() } else { format!("{count} changes wait") },
+            info.id
+        )
+    })
+}
+
+/// Says what waits in the sandbox of a session that was just used. Nothing depends on it, so that
+/// a failure is none.
+pub(crate) async fn say_what_waits(house: &House, info: &SessionInfo, console: &mut Console) {
+    let is_overlaid = info.sandbox.is_some_and(|sandbox| sandbox.writes == Writes::Overlay);
+    if !is_overlaid {
+        return;
+    }
+    let Ok(info) = house.handle.info(&info.id).await else { return };
+    if let Some(words) = waiting_words(&info) {
+        console.say(&console.paint().dim(&words));
+    }
 }
 
 /// Writes a folder so that a shell takes it for one word.

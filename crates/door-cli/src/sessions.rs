@@ -1,5 +1,6 @@
 //! `narthex sessions`: stored conversations.
 
+mod apply;
 mod file;
 mod markdown;
 mod transcript;
@@ -40,7 +41,10 @@ pub(crate) async fn run<M: Machine>(
         }
         SessionsAction::Show { id, output_format } => {
             let id = find(handle, &id).await?;
-            let session = export(handle, &id).await?;
+            let mut session = export(handle, &id).await?;
+            let info = room.desk.stops.guard(handle.info(&id)).await?;
+            session.info.sandbox = info.sandbox;
+            session.info.changes_waiting = info.changes_waiting;
             let messages = transcript::messages(&session.rows)?;
             let text = match output_format {
                 ListFormat::Text => markdown::transcript(&session.info, &messages, Numbers::Shown),
@@ -83,6 +87,7 @@ pub(crate) async fn run<M: Machine>(
             let info = fork(handle, &id, until.map(Seq), at.as_deref()).await?;
             tell(&info, output_format, &mut room.desk.console)
         }
+        SessionsAction::Apply(args) => apply::run(room, &house, args).await,
         SessionsAction::Rm { ids } => {
             for id in ids {
                 let removed = handle.remove(&SessionId::new(&*id)).await;
@@ -157,7 +162,12 @@ pub(crate) fn line_of(info: &SessionInfo, now: Timestamp) -> String {
     let owner = info.owner_pid.map_or_else(String::new, |pid| format!(" · open in process {pid}"));
     let title = escape::line(info.title.as_deref().unwrap_or("(no title)"), 60);
     let model = escape::line(&info.model, 60);
-    format!("{}  {age:>9}  {prompts:>10}  {model}  {title}{owner}", info.id)
+    let waiting = match info.changes_waiting {
+        0 => String::new(),
+        1 => " · 1 change waits".to_owned(),
+        count => format!(" · {count} changes wait"),
+    };
+    format!("{}  {age:>9}  {prompts:>10}  {model}  {title}{owner}{waiting}", info.id)
 }
 
 /// Tells which session came of a copy: the id alone, so that scripts can take it.

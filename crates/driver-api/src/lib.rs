@@ -11,6 +11,7 @@ mod checks;
 mod clock;
 mod fault;
 mod hooks;
+mod lent;
 mod model;
 mod neuron;
 mod observer;
@@ -28,14 +29,15 @@ pub use checks::{Checks, PendingChange};
 pub use clock::{Clock, Ids, SystemClock, SystemIds};
 pub use fault::Fault;
 pub use hooks::{Happening, HookAnswer, HookPlace, HookVote, HookedCall, Hooks, Moment, NoHooks};
+pub use lent::{LendError, Lender, Lends, LentCommand, LentOutput, LentTerminal};
 pub use model::{
     Delta, Effort, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
     Models, Price, ToolSpec,
 };
 pub use neuron::{
-    Egress, EgressAudit, EgressCredential, EgressEvent, EgressRule, Isolation, IsolationLevel,
-    NeuronDriver, NeuronError, NeuronInfo, NeuronLimits, NeuronSpec, NeuronState, Neurons,
-    OverlayChange, OverlayEntry, Writes,
+    BringOver, BroughtOver, BroughtPath, Egress, EgressAudit, EgressCredential, EgressEvent,
+    EgressRule, Held, Isolation, IsolationLevel, NeuronDriver, NeuronError, NeuronInfo,
+    NeuronLimits, NeuronSpec, NeuronState, Neurons, OverlayChange, OverlayEntry, Writes,
 };
 pub use observer::Observer;
 pub use rule_book::RuleBook;
@@ -44,10 +46,10 @@ pub use store::{
     LogRow, NewSession, Owner, SessionHead, SessionRow, SessionState, Snapshot, Store, StoreError,
 };
 pub use tool::{
-    Access, Asks, CallFacts, PathFact, Progress, Tool, ToolContext, ToolError, ToolHost,
-    ToolOutcome,
+    Access, Asks, CallFacts, PathFact, ProcessScope, Progress, Tool, ToolContext, ToolError,
+    ToolHost, ToolOutcome,
 };
-pub use tool_source::ToolSource;
+pub use tool_source::{Place, ToolSource};
 pub use workspace::{
     Contents, EntryKind, Exit, ExitStatus, FileStat, Located, Output, Process, Spawn, Workspace,
     WorkspaceError, Workspaces,

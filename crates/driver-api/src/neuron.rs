@@ -7,48 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{NeuronId, Timestamp};
 
-use crate::{Fault, Workspace, WorkspaceError};
+use crate::{Fault, Kept, Workspace, WorkspaceError};
 
-/// How a neuron is kept apart from the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NeuronDriver {
-    /// Not at all: a folder of its own on the machine, nothing more.
-    Host,
-    /// Namespaces, an overlay, landlock, seccomp and a cgroup of Linux.
-    Namespace,
-}
-
-impl NeuronDriver {
-    /// Returns the name that settings and answers use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NeuronDriver::Host => "host",
-            NeuronDriver::Namespace => "namespace",
-        }
-    }
-}
-
-/// How far a machine can keep neurons apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IsolationLevel {
-    /// Not at all.
-    None,
-    /// Some layers are missing; the reasons say which.
-    Partial,
-    /// Every layer is in force.
-    Full,
-}
-
-impl IsolationLevel {
-    /// Returns the name that settings and answers use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            IsolationLevel::None => "none",
-            IsolationLevel::Partial => "partial",
-            IsolationLevel::Full => "full",
-        }
-    }
-}
+pub use protocol::{IsolationLevel, NeuronDriver, Writes};
 
 /// What keeps a neuron apart, and what does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +20,6 @@ pub struct Isolation {
     pub layers: Vec<String>,
     /// One sentence for each layer that is missing: what, why, and what would help.
     pub reasons: Vec<String>,
-}
-
-/// Where the writes to a neuron's folder go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Writes {
-    /// Into a layer of the neuron's own; the folder stays as it is.
-    #[default]
-    Overlay,
-    /// Into the folder itself.
-    Folder,
 }
 
 /// What a neuron may use of the machine. Absent means the driver's default.
@@ -105,7 +56,9 @@ pub struct EgressCredential {
     pub host: String,
     /// The header that is set, for example `authorization`.
     pub header: String,
-    /// Its value. Whatever the neuron sends in this header is replaced.
+    /// What stands before the secret there, for example `Bearer ` with the space.
+    pub prefix: String,
+    /// The secret. Whatever the neuron sends in this header is replaced.
     pub value: stdx::Secret<String>,
     /// The variable under which commands see a placeholder, so that clients that insist on a key
     /// have one.
@@ -239,6 +192,55 @@ pub struct OverlayEntry {
     pub change: OverlayChange,
 }
 
+/// How to bring what a neuron's own layer changes over to its folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BringOver {
+    /// Whether paths that changed in the folder as well, and files that tools outside execute by
+    /// themselves, are brought over too.
+    pub is_forced: bool,
+    /// Whether to look only.
+    pub is_dry: bool,
+}
+
+/// What a path holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing is there.
+    Nothing,
+    /// A text that is small enough to be shown.
+    Text(String),
+    /// A file of this many bytes that is no text, or too large to be shown.
+    Bytes(u64),
+    /// A symbolic link, with where it leads.
+    Link(String),
+    /// A folder.
+    Folder,
+    /// A device, a socket or a pipe.
+    Other,
+}
+
+/// A path that was brought over, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroughtPath {
+    /// Relative to the folder.
+    pub path: PathBuf,
+    /// What happens to it.
+    pub change: OverlayChange,
+    /// What the folder held.
+    pub old: Held,
+    /// What it holds now, or would.
+    pub new: Held,
+}
+
+/// What was brought over, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BroughtOver {
+    /// The paths, each with what it held and holds; by path, folders before what is in them.
+    pub changed: Vec<BroughtPath>,
+    /// The paths that were left as they are in the folder, with the reason.
+    pub kept: Vec<Kept>,
+}
+
 /// Why a neuron cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum NeuronError {
@@ -331,6 +333,41 @@ pub trait Neurons: Send + Sync + Debug {
     /// # Errors
     /// [`NeuronError::NotFound`], [`NeuronError::NotSupported`] without a folder or a layer.
     async fn changes(&self, neuron: &NeuronId) -> Result<Vec<OverlayEntry>, NeuronError>;
+
+    /// Ends everything that runs in a neuron and keeps its files. One that is stopped stays so.
+    ///
+    /// # Errors
+    /// [`NeuronError::NotFound`], [`NeuronError::OwnedElsewhere`].
+    async fn stop(&self, neuron: &NeuronId) -> Result<(), NeuronError> {
+        Err(NeuronError::NotSupported(format!("neuron {neuron} cannot be stopped here")))
+    }
+
+    /// Starts a neuron again that is stopped, with the files that it has and as it was made. One
+    /// that runs is left as it is. When it fails the files are kept.
+    ///
+    /// # Errors
+    /// [`NeuronError::NotFound`], [`NeuronError::OwnedElsewhere`], [`NeuronError::NotSupported`]
+    /// where less isolation than it had would be in force, or its files are gone;
+    /// [`NeuronError::Capacity`].
+    async fn start(&self, neuron: &NeuronId) -> Result<NeuronInfo, NeuronError> {
+        Err(NeuronError::NotSupported(format!("neuron {neuron} cannot be started again here")))
+    }
+
+    /// Brings what a neuron's own layer changes of its folder over to the folder, and stops the
+    /// neuron for that. Each path is written in one step and no link is followed; where it fails
+    /// in the middle the layer still holds everything, and doing it again goes on.
+    ///
+    /// # Errors
+    /// As [`Neurons::changes`]; [`NeuronError::OwnedElsewhere`]; [`NeuronError::NotSupported`]
+    /// beyond 100,000 changed paths.
+    async fn bring_over(
+        &self,
+        neuron: &NeuronId,
+        how: BringOver,
+    ) -> Result<BroughtOver, NeuronError> {
+        let _ = how;
+        Err(NeuronError::NotSupported(format!("neuron {neuron} has no layer of its own")))
+    }
 
     /// Lets go of the neurons of this process; they run on.
     async fn close(&self);

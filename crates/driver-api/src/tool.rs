@@ -54,6 +54,15 @@ pub struct Progress {
     pub stream: Option<OutputStream>,
 }
 
+/// To what a process belongs that outlives its call.
+#[derive(Clone, Debug)]
+pub struct ProcessScope {
+    /// Names those who see it: the calls of one neuron, or of one session.
+    pub name: String,
+    /// Cancelled when it has to end: its session was closed.
+    pub over: CancellationToken,
+}
+
 /// The narrow services of the runtime that a call may use.
 #[async_trait]
 pub trait ToolHost: Send + Sync + Debug {
@@ -76,6 +85,12 @@ pub trait ToolHost: Send + Sync + Debug {
     /// where a person makes the call, who knows what is there.
     fn overwrites_unseen(&self) -> bool {
         false
+    }
+
+    /// Returns how long a process may go on that outlives the call which started it, and who sees
+    /// it. None where nothing outlives its call.
+    fn processes(&self) -> Option<ProcessScope> {
+        None
     }
 
     /// Asks whoever decides for this session, and waits while the call runs. One question of a
@@ -185,6 +200,11 @@ pub trait Tool: Send + Sync + Debug {
     /// told. The effect of a call itself is among its facts.
     fn effect(&self) -> Effect {
         Effect::Destructive
+    }
+
+    /// Tells whether sessions have it that do not choose their tools.
+    fn is_common(&self) -> bool {
+        true
     }
 
     /// Looks up what a call is about. Changes nothing.

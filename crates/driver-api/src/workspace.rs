@@ -170,6 +170,12 @@ pub trait Workspace: Send + Sync + Debug {
     /// Returns every root, real and absolute; the working folder is beneath the first.
     fn roots(&self) -> &[PathBuf];
 
+    /// Returns the home folder of the commands that run here, where that is another one than this
+    /// machine's user has.
+    fn home(&self) -> Option<&Path> {
+        None
+    }
+
     /// Returns whether the paths of this workspace are paths of this process too, so that search
     /// tools may walk them.
     fn is_local(&self) -> bool;
@@ -247,4 +253,13 @@ pub trait Workspaces: Send + Sync + Debug {
 
     /// Begins whatever commands will need, without waiting for it.
     fn prepare(&self);
+
+    /// Puts what the client of a session lends over a workspace of this machine: texts and
+    /// commands go through the client as far as it lends them.
+    fn lent(
+        &self,
+        own: std::sync::Arc<dyn Workspace>,
+        lender: std::sync::Arc<dyn crate::Lender>,
+        session: &protocol::SessionId,
+    ) -> std::sync::Arc<dyn Workspace>;
 }

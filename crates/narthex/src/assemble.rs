@@ -14,7 +14,7 @@ use runtime_api::{Handle, NeuronHandle};
 
 use crate::all_checks::AllChecks;
 use crate::folders::Folders;
-use crate::options::Options;
+use crate::options::{McpOptions, Options};
 use crate::workspaces::HostWorkspaces;
 use crate::{neurons, servers};
 
@@ -27,6 +27,8 @@ pub struct Narthex {
     /// The driver, and what one may ask of it.
     neurons: Option<(Arc<dyn Neurons>, NeuronHandle)>,
     servers: Option<Arc<Pool>>,
+    /// What further servers are made with.
+    ground: servers::Ground,
 }
 
 /// Why a Narthex could not be built.
@@ -88,6 +90,13 @@ impl Narthex {
         }
     }
 
+    /// Starts or reaches further MCP servers, without waiting for any: for the sessions that are
+    /// given them with [`runtime_api::AgentSettings::tools`]. They end with the last clone of what
+    /// is returned. Needs a tokio runtime.
+    pub fn bring(&self, servers: McpOptions) -> Arc<Pool> {
+        self.ground.pool(servers)
+    }
+
     /// Returns how it stands with each MCP server.
     pub fn servers(&self) -> Vec<ServerStatus> {
         self.servers.as_ref().map(|pool| pool.status()).unwrap_or_default()
@@ -125,34 +134,35 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
     let (hooks, doubts) = hooks_of(options.hooks)?;
     notices.extend(doubts);
     let providers = options.providers;
-    let models = model::build(model::Options { providers, scenario: options.scenario })?;
+    let mut models = model::build(model::Options { providers, scenario: options.scenario })?;
+    if let Some(slot) = options.model_slot {
+        models = slot.before(models);
+    }
     let command = options.agent_command;
     let agent = sandbox::Agent::new(sandbox::AgentOptions { command: command.clone() });
     let policies = Policies::new(options.policy);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
-    let tools = tools::native();
+    let mut tools = tools::native();
+    tools.extend(tools::chosen());
+    let checks = checks_of(options.checks);
     let home = options.home.clone();
     let keeper = options.neurons.as_ref().map(|own| neurons::driver(own, home, command, &clock));
-    let servers = options.mcp.map(|own| {
-        let around = servers::Surroundings {
-            home: &options.home,
-            run: &folders.run,
-            agent: agent.clone(),
-            hidden_env: options.hidden_env.clone(),
-            clock: Arc::clone(&clock),
-            ids: Arc::clone(&ids),
-        };
-        servers::pool(own, around)
-    });
+    let (home, hidden_env) = (options.home.clone(), options.hidden_env.clone());
+    let time = (Arc::clone(&clock), Arc::clone(&ids));
+    let ground = servers::Ground::new((home, &folders.run), (agent.clone(), hidden_env), time);
+    let servers = options.mcp.map(|own| ground.pool(own));
     let sources = servers.iter().map(|pool| Arc::clone(pool) as Arc<dyn ToolSource>);
     let (spill, user_home) = (folders.spill.clone(), options.user_home.clone());
+    let sandboxes = options.neurons.as_ref();
+    let sandboxes = sandboxes.map(|own| neurons::sandboxes(own, options.sandbox));
     let runtime = runtime::Options {
         store,
         models,
         tools: tools.clone(),
         tool_sources: sources.collect(),
         neurons: keeper.clone(),
+        sandboxes,
         workspaces: Arc::new(HostWorkspaces::new(agent, options.hidden_env)),
         policies: policies.clone(),
         clock: Arc::clone(&clock),
@@ -162,7 +172,7 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         spill: folders.spill,
         user_home: options.user_home,
         hooks,
-        checks: checks_of(options.checks),
+        checks: checks.clone(),
         checkpoints: options.has_checkpoints.then(|| checkpoints(folders.checkpoints, left_out)),
         rule_book: options.rule_book,
         observers: options.observers,
@@ -174,6 +184,7 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         let around = neurons::Surroundings {
             tools,
             policies: policies.clone(),
+            checks,
             clock,
             ids,
             spill,
@@ -183,7 +194,7 @@ pub async fn build(options: Options) -> Result<Narthex, Error> {
         let asked = neurons::handle(own, Arc::clone(&keeper), around);
         (keeper, asked)
     });
-    Ok(Narthex { handle, policies, notices, neurons, servers })
+    Ok(Narthex { handle, policies, notices, neurons, servers, ground })
 }
 
 /// Makes what captures files before they change.

@@ -51,6 +51,7 @@ pub use callbacks::{Callbacks, Decision, PlanDecision, Reply};
 #[cfg(feature = "client")]
 pub use client::Client;
 pub use connect::{Pool, ServerState, ServerStatus};
+pub use egress::{EgressError, check as check_egress};
 pub use error::Error;
 pub use hooks::{CommandChecks, CommandHooks, HookLayer, HookSet, Origin as HookOrigin};
 pub use known::{KNOWN_SERVERS, KnownServer};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use connect::Server;
-use driver_api::{Egress, IsolationLevel, NeuronDriver, NeuronLimits, Observer, RuleBook};
+use driver_api::{Egress, IsolationLevel, NeuronDriver, NeuronLimits, Observer, RuleBook, Writes};
 use hooks::{CommandChecks, HookLayer};
 use model::Provider;
 use outbound::AllowedTarget;
@@ -28,6 +28,8 @@ pub struct Options {
     pub providers: Vec<Provider>,
     /// The scenario of the scripted model `demo`; the built-in one where absent.
     pub scenario: Option<PathBuf>,
+    /// Where an embedding application's endpoint is filled in, if there may be one.
+    pub model_slot: Option<model::Slot>,
     /// Managed, user and project layers. Session rules come with each session.
     pub policy: Policy,
     /// How to start the workspace agent: program and arguments.
@@ -51,6 +53,9 @@ pub struct Options {
     pub sessions_max: Option<usize>,
     /// How neurons are kept; without, there are none and no session acts in one.
     pub neurons: Option<NeuronOptions>,
+    /// What keeps sessions apart that say nothing of it: `Host` for no sandbox. Another one needs
+    /// `neurons`.
+    pub sandbox: NeuronDriver,
     /// The MCP servers whose tools sessions are offered; without, none is started or reached.
     pub mcp: Option<McpOptions>,
 }
@@ -69,6 +74,11 @@ pub struct NeuronOptions {
     pub egress: Egress,
     /// How many may run at once, over all processes with this home.
     pub neurons_max: usize,
+    /// How many are kept ready once a first one was asked for, so that the next ones need not be
+    /// started: at most 64, each a process of about a megabyte.
+    pub warm: usize,
+    /// Where writes to the folder of a session go that has a sandbox of its own.
+    pub session_writes: Writes,
 }
 
 impl NeuronOptions {
@@ -84,6 +94,8 @@ impl NeuronOptions {
             limits: NeuronLimits::default(),
             egress: Egress::default(),
             neurons_max: NEURONS_MAX,
+            warm: 0,
+            session_writes: Writes::Folder,
         }
     }
 }
@@ -125,6 +137,7 @@ impl Options {
             mode: Mode::default(),
             providers: Vec::new(),
             scenario: None,
+            model_slot: None,
             policy: Policy::default(),
             agent_command: Vec::new(),
             user_home: None,
@@ -136,6 +149,7 @@ impl Options {
             observers: Vec::new(),
             sessions_max: None,
             neurons: None,
+            sandbox: NeuronDriver::Host,
             mcp: None,
         }
     }

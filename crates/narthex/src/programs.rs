@@ -1,6 +1,9 @@
 //! Programs that live on beside sessions: those of MCP servers, started through the workspace
 //! agent, which owns their whole tree and ends it when this process is gone.
 
+mod inside;
+mod saying;
+
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,24 +12,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connect::{Child, Launcher, StdioServer};
-use driver_api::{Fault, Ids, Output, Spawn};
+use driver_api::{Fault, Ids, Output, Spawn, Workspace};
 use sandbox::{Agent, HostOptions};
-use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+use self::saying::{Heard, WORDS_BYTES_MAX, hear};
+
 /// Pieces of output on their way: the workspace agent has a window of its own behind them.
 const PIECES_MAX: usize = 16;
-
-/// Bytes of standard output that may wait for whoever reads the messages in it.
-const UNREAD_MAX: usize = 256 << 10;
-
-/// Lines of standard error that may wait; more are dropped rather than make the program wait.
-const LINES_MAX: usize = 64;
-
-/// The longest such line in bytes; the rest of a longer one is left out.
-const LINE_BYTES_MAX: usize = 4 << 10;
 
 /// How long a program may take to open its input. It takes a millisecond; a machine that swaps may
 /// need seconds.
@@ -57,7 +52,21 @@ pub(crate) struct Programs {
 
 #[async_trait]
 impl Launcher for Programs {
-    async fn launch(&self, server: &StdioServer) -> Result<Child, Fault> {
+    async fn launch(
+        &self,
+        server: &StdioServer,
+        inside: Option<&Arc<dyn Workspace>>,
+    ) -> Result<Child, Fault> {
+        match inside {
+            Some(workspace) => inside::launch(self, server, workspace).await,
+            None => self.launch_here(server).await,
+        }
+    }
+}
+
+impl Programs {
+    /// Starts a program on this machine.
+    async fn launch_here(&self, server: &StdioServer) -> Result<Child, Fault> {
         let folder = server.cwd.as_ref().unwrap_or(&self.folder);
         let what = &server.command;
         if !is_there(what, folder, server) {
@@ -78,10 +87,8 @@ impl Launcher for Programs {
         argv.push(pipe.0.display().to_string());
         argv.push(what.clone());
         argv.extend(server.args.iter().map(|arg| arg.expose().clone()));
-        let env = server.env.iter();
-        let env = env.map(|(name, value)| (name.clone(), Some(value.expose().clone()))).collect();
         let (pieces, output) = mpsc::channel(PIECES_MAX);
-        let spawn = Spawn { argv, cwd: folder.clone(), env, stdin: Vec::new() };
+        let spawn = Spawn { argv, cwd: folder.clone(), env: env_of(server), stdin: Vec::new() };
         let mut process = workspace.spawn(spawn, pieces).await.map_err(starting)?;
         let stdin = tokio::select! {
             opened = pipe.open() => {
@@ -94,11 +101,15 @@ impl Launcher for Programs {
             }
         };
         drop(pipe);
-        let (ours, theirs) = tokio::io::duplex(UNREAD_MAX);
-        let (lines, stderr) = mpsc::channel(LINES_MAX);
-        self.tasks.spawn(sort(output, theirs, lines));
-        Ok(Child { stdin: Box::new(stdin), stdout: Box::new(ours), stderr, process })
+        let Heard { stdout, stderr, process } = hear(Vec::new(), output, process, &self.tasks);
+        Ok(Child { stdin: Box::new(stdin), stdout, stderr, process })
     }
+}
+
+/// Returns the variables that a server's settings set.
+fn env_of(server: &StdioServer) -> Vec<(String, Option<String>)> {
+    let env = server.env.iter();
+    env.map(|(name, value)| (name.clone(), Some(value.expose().clone()))).collect()
 }
 
 /// Tells whether a program can be found, as a shell would. What cannot be told counts as there:
@@ -126,7 +137,7 @@ fn last_words(mut output: mpsc::Receiver<Output>) -> String {
     while let Ok(piece) = output.try_recv() {
         let (Output::Stdout(bytes) | Output::Stderr(bytes)) = piece;
         said.extend_from_slice(&bytes);
-        said.truncate(LINE_BYTES_MAX);
+        said.truncate(WORDS_BYTES_MAX);
     }
     match String::from_utf8_lossy(&said).trim() {
         "" => String::new(),
@@ -175,50 +186,10 @@ impl Drop for Pipe {
     }
 }
 
-/// Takes output apart: messages, and lines for people.
-async fn sort(
-    mut output: mpsc::Receiver<Output>,
-    messages: tokio::io::DuplexStream,
-    lines: mpsc::Sender<String>,
-) {
-    let mut messages = Some(messages);
-    let mut line = Vec::new();
-    while let Some(piece) = output.recv().await {
-        match piece {
-            Output::Stdout(bytes) => {
-                if let Some(to) = &mut messages
-                    && to.write_all(&bytes).await.is_err()
-                {
-                    // Nobody listens any more; the program may go on saying things.
-                    messages = None;
-                }
-            }
-            Output::Stderr(bytes) => tell(&bytes, &mut line, &lines),
-        }
-    }
-    finish(&mut line, &lines);
-}
-
-fn tell(bytes: &[u8], line: &mut Vec<u8>, lines: &mpsc::Sender<String>) {
-    for byte in bytes {
-        if *byte == b'\n' {
-            finish(line, lines);
-        } else if line.len() < LINE_BYTES_MAX {
-            line.push(*byte);
-        }
-    }
-}
-
-fn finish(line: &mut Vec<u8>, lines: &mpsc::Sender<String>) {
-    if !line.is_empty() {
-        // A full queue loses the line: a program must not wait for whoever reads its complaints.
-        drop(lines.try_send(String::from_utf8_lossy(line).into_owned()));
-        line.clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     #[test]
@@ -235,24 +206,11 @@ mod tests {
             args: Vec::new(),
             env: vec![("PATH".to_owned(), stdx::Secret::new("/nowhere".to_owned()))],
             cwd: None,
+            scope: connect::Scope::Host,
         };
         assert!(is_there("bin/tool", folder.path(), &server));
         assert!(!is_there("./tool", folder.path(), &server));
         assert!(!is_there("tool", folder.path(), &server));
-    }
-
-    #[test]
-    fn lines_are_cut_and_a_full_queue_loses_them() {
-        let (lines, mut told) = mpsc::channel(2);
-        let mut line = Vec::new();
-        let long = "x".repeat(LINE_BYTES_MAX + 5);
-        tell(format!("a\n\n{long}\nlost\nre").as_bytes(), &mut line, &lines);
-        assert_eq!(line, b"re");
-        assert_eq!(told.try_recv().unwrap(), "a");
-        assert_eq!(told.try_recv().unwrap().len(), LINE_BYTES_MAX);
-        assert!(told.try_recv().is_err());
-        finish(&mut line, &lines);
-        assert_eq!(told.try_recv().unwrap(), "re");
     }
 
     #[tokio::test]

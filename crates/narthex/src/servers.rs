@@ -1,6 +1,6 @@
 //! MCP servers: one pool for all sessions of a process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connect::{Pool, PoolOptions};
@@ -32,6 +32,40 @@ pub fn connections(options: Options) -> Result<Arc<Pool>, Error> {
         ids: Arc::new(SystemIds),
     };
     Ok(pool(mcp, around))
+}
+
+/// What a pool needs, kept for those that are made later.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) home: PathBuf,
+    pub(crate) run: PathBuf,
+    pub(crate) agent: Agent,
+    pub(crate) hidden_env: Vec<String>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+impl Ground {
+    pub(crate) fn new(
+        (home, run): (PathBuf, &Path),
+        (agent, hidden_env): (Agent, Vec<String>),
+        (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>),
+    ) -> Self {
+        Self { home, run: run.to_owned(), agent, hidden_env, clock, ids }
+    }
+
+    /// Starts or reaches all servers, without waiting for any. Needs a tokio runtime.
+    pub(crate) fn pool(&self, options: McpOptions) -> Arc<Pool> {
+        let around = Surroundings {
+            home: &self.home,
+            run: &self.run,
+            agent: self.agent.clone(),
+            hidden_env: self.hidden_env.clone(),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+        };
+        pool(options, around)
+    }
 }
 
 /// What a pool needs beside its options.

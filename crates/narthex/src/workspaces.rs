@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use driver_api::{Workspace, WorkspaceError, Workspaces};
+use driver_api::{Lender, Workspace, WorkspaceError, Workspaces};
+use protocol::SessionId;
 use sandbox::{Agent, HostOptions};
 
 /// Opens folders of this machine; one agent process runs the commands of all of them.
@@ -37,5 +38,14 @@ impl Workspaces for HostWorkspaces {
 
     fn prepare(&self) {
         self.agent.prestart();
+    }
+
+    fn lent(
+        &self,
+        own: Arc<dyn Workspace>,
+        lender: Arc<dyn Lender>,
+        session: &SessionId,
+    ) -> Arc<dyn Workspace> {
+        lent::over(own, lender, session.clone())
     }
 }

@@ -83,7 +83,7 @@ mod tests {
             host: None,
             paths: &paths,
             cwd: Path::new("/w"),
-            home: None,
+            homes: crate::Homes::default(),
         };
         Policy::default().judge(Mode::AutoEdit, &call).decision
     }

@@ -16,6 +16,22 @@ pub struct PathUse<'a> {
     pub is_inside: bool,
 }
 
+/// The home folders that rules with `~/` are about, real and absolute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Homes<'a> {
+    /// The one of commands in the place where the call acts.
+    pub own: Option<&'a Path>,
+    /// The one of the person whose rules these are, where the call acts elsewhere: rules that deny
+    /// or ask hold there as well, rules that allow do not.
+    pub outer: Option<&'a Path>,
+}
+
+impl<'a> From<Option<&'a Path>> for Homes<'a> {
+    fn from(own: Option<&'a Path>) -> Self {
+        Self { own, outer: None }
+    }
+}
+
 /// One tool call. Everything that needs a look at the world was looked up before.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
@@ -32,8 +48,8 @@ pub struct Call<'a> {
     pub paths: &'a [PathUse<'a>],
     /// The working folder, real and absolute: relative rules start here.
     pub cwd: &'a Path,
-    /// The home folder, real and absolute: rules with `~/` start here.
-    pub home: Option<&'a Path>,
+    /// The home folders: rules with `~/` start there.
+    pub homes: Homes<'a>,
 }
 
 impl Call<'_> {

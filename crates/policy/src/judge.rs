@@ -12,7 +12,9 @@ use protocol::{Effect, Mode, Refusal, RefusalCode};
 
 use crate::shell::{self, Part, Script};
 use crate::wildcard::Wildcard;
-use crate::{Call, Decision, Layer, LayerName, Rule, Verdict, by_mode, risk, suggest, tool_name};
+use crate::{
+    Call, Decision, Homes, Layer, LayerName, Rule, Verdict, by_mode, risk, suggest, tool_name,
+};
 use matching::{Fit, Unit};
 
 pub use explanation::{Explanation, LayerShare, List, Mention, ModeSays, PartExplanation};
@@ -84,6 +86,13 @@ impl Policy {
         self
     }
 
+    /// Tells whether a call would run but for the effects that are asked for.
+    #[must_use]
+    pub fn is_review(&self, mode: Mode, call: &Call<'_>) -> bool {
+        let plain = || Policy { layers: self.layers.clone(), asks_for: Vec::new() };
+        !self.asks_for.is_empty() && plain().judge(mode, call).decision == Decision::Allow
+    }
+
     /// Returns the effects that are asked for whatever lets them run.
     pub fn asks_for(&self) -> &[Effect] {
         &self.asks_for
@@ -123,21 +132,22 @@ impl Policy {
 
     /// Tells whether a search that was let into a folder has to leave a place in it out.
     ///
-    /// `real` is the real absolute path of what the search found, `cwd` and `home` are those of
+    /// `real` is the real absolute path of what the search found, `cwd` and `homes` are those of
     /// the call. True where a deny or ask rule of any layer with a pattern for a tool that reads
     /// fits the path or a folder above it, so that the answer for a folder holds for all beneath
     /// it, and where a deny rule forbids to read files at all. A place that cannot be compared
     /// with a rule is left out. Whether the searching tool itself may run is for
     /// [`Policy::judge`]. Without such rules the cost is a look at empty lists.
     #[must_use]
-    pub fn hides(&self, cwd: &Path, home: Option<&Path>, real: &Path) -> bool {
+    pub fn hides<'a>(&self, cwd: &Path, homes: impl Into<Homes<'a>>, real: &Path) -> bool {
+        let homes = homes.into();
         self.layers.iter().any(|layer| {
             layer.deny.iter().any(matching::forbids_reading)
                 || layer
                     .deny
                     .iter()
                     .chain(&layer.ask)
-                    .any(|rule| matching::hides(rule, cwd, home, real))
+                    .any(|rule| matching::hides(rule, cwd, homes, real))
         })
     }
 
@@ -289,20 +299,31 @@ impl Policy {
             });
         }
         let ruling = strictest.unwrap_or_else(|| Ruling::of_mode(&frame.default));
+        if tool_name::is_always_asked(case.tool) && ruling.verdict.decision != Decision::Deny {
+            return Ruling::of_always_asked(case.tool);
+        }
         match self.effect_asked_for(case) {
             Some(effect) if ruling.verdict.decision == Decision::Allow => ruling.asked_for(effect),
             _ => ruling,
         }
     }
 
-    /// Returns the highest effect of a call that [`Policy::asking_for`] asks for.
+    /// Returns the highest effect of a call that [`Policy::asking_for`] asks for; the effect of a
+    /// call that is always asked for.
     #[must_use]
     pub fn asked_effect(&self, call: &Call<'_>) -> Option<Effect> {
         // Most sessions ask for none, and need not have the command read once more.
-        if self.asks_for.is_empty() { None } else { self.effect_asked_for(&Case::new(call)) }
+        let is_always_asked = tool_name::is_always_asked(tool_name::canonical(call.tool));
+        if self.asks_for.is_empty() && !is_always_asked {
+            return None;
+        }
+        self.effect_asked_for(&Case::new(call))
     }
 
     fn effect_asked_for(&self, case: &Case<'_>) -> Option<Effect> {
+        if tool_name::is_always_asked(case.tool) {
+            return Some(case.effect);
+        }
         self.asks_for.iter().rev().copied().find(|effect| case.has(*effect))
     }
 
@@ -415,6 +436,12 @@ struct Ruling<'p> {
 impl Ruling<'_> {
     fn of_mode(verdict: &Verdict) -> Self {
         Self { verdict: verdict.clone(), cited: None }
+    }
+
+    /// What a person decides, and no hook in their place.
+    fn of_always_asked(tool: &str) -> Self {
+        let reason = format!("every call of {tool} is asked for");
+        Self { verdict: Verdict::new(Decision::Ask, DeniedBy::Rule, reason), cited: None }
     }
 
     fn is_denied_by_rule(&self) -> bool {

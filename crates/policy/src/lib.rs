@@ -31,10 +31,10 @@ mod tool_name;
 mod verdict;
 mod wildcard;
 
-pub use call::{Call, PathUse};
+pub use call::{Call, Homes, PathUse};
 pub use judge::{Explanation, LayerShare, List, Mention, ModeSays, PartExplanation, Policy};
 pub use layer::{Layer, LayerName, covers_models};
 pub use risk::risk;
 pub use rule::{Rule, RuleError};
-pub use tool_name::{UnknownTool, canonical, nearest};
+pub use tool_name::{UnknownTool, canonical, is_always_asked, nearest};
 pub use verdict::{Decision, Verdict};

@@ -6,6 +6,7 @@
 
 use std::path::{Component, Path};
 
+use crate::call::Homes;
 use crate::wildcard::Wildcard;
 
 /// Where a pattern starts.
@@ -86,15 +87,30 @@ impl Place {
         &self,
         real: &Path,
         cwd: &Path,
-        home: Option<&Path>,
+        homes: Homes<'_>,
         reach: Reach,
     ) -> Option<bool> {
-        let base = match self.base {
-            Base::Root => Path::new("/"),
-            Base::Home => home?,
+        match self.base {
+            Base::Root => self.fits_below(Path::new("/"), real, reach),
+            Base::Home => {
+                let own = homes.own.and_then(|home| self.fits_below(home, real, reach));
+                match (reach, own) {
+                    // What allows is about the place where the call acts alone.
+                    (Reach::Exact, own) | (_, own @ Some(true)) => own,
+                    (Reach::Beneath, own) => {
+                        homes.outer.map_or(own, |home| self.fits_below(home, real, reach))
+                    }
+                }
+            }
             // More `..` than folders stay at the root, as in the file system.
-            Base::Cwd(up) => cwd.ancestors().nth(up).unwrap_or(Path::new("/")),
-        };
+            Base::Cwd(up) => {
+                let base = cwd.ancestors().nth(up).unwrap_or(Path::new("/"));
+                self.fits_below(base, real, reach)
+            }
+        }
+    }
+
+    fn fits_below(&self, base: &Path, real: &Path, reach: Reach) -> Option<bool> {
         let Ok(inner) = real.strip_prefix(base) else { return Some(false) };
         let mut parts = Vec::new();
         for component in inner.components() {
@@ -146,7 +162,27 @@ mod tests {
 
     fn matches(pattern: &str, path: &str, reach: Reach) -> Option<bool> {
         let place = Place::new(pattern).unwrap();
-        place.matches(Path::new(path), Path::new("/w/app"), Some(Path::new("/home/me")), reach)
+        let homes = Homes::from(Some(Path::new("/home/me")));
+        place.matches(Path::new(path), Path::new("/w/app"), homes, reach)
+    }
+
+    #[test]
+    fn of_two_homes_one_is_for_what_allows_and_both_for_what_protects() {
+        let place = Place::new("~/x").unwrap();
+        let homes = Homes { own: Some(Path::new("/home/n")), outer: Some(Path::new("/home/me")) };
+        for (path, exact, beneath) in [
+            ("/home/n/x", true, true),
+            ("/home/me/x", false, true),
+            ("/home/me/x/y", false, true),
+            ("/home/me/z", false, false),
+        ] {
+            let matches = |reach| place.matches(Path::new(path), Path::new("/w"), homes, reach);
+            let found = (matches(Reach::Exact), matches(Reach::Beneath));
+            assert_eq!(found, (Some(exact), Some(beneath)), "{path}");
+        }
+        let unknown = Homes { own: None, outer: Some(Path::new("/home/me")) };
+        let path = Path::new("/home/me/x");
+        assert_eq!(place.matches(path, Path::new("/w"), unknown, Reach::Exact), None);
     }
 
     #[test]
@@ -192,7 +228,8 @@ mod tests {
     fn what_cannot_be_told_is_not_told() {
         let place = Place::new("~/x").unwrap();
         let cwd = Path::new("/w");
-        assert_eq!(place.matches(Path::new("/home/me/x"), cwd, None, Reach::Exact), None);
+        let nowhere = Homes::default();
+        assert_eq!(place.matches(Path::new("/home/me/x"), cwd, nowhere, Reach::Exact), None);
         assert_eq!(matches("**", "/w/app/../../etc/passwd", Reach::Exact), None);
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The native tools, those of later parts of the program too: a rule may be written before the
 /// tool is there.
-const NATIVE: [&str; 20] = [
+const NATIVE: [&str; 25] = [
     "read_file",
     "list_dir",
     "glob",
@@ -25,7 +25,19 @@ const NATIVE: [&str; 20] = [
     "connect",
     "workflow",
     "mcp_find_tools",
+    "process_start",
+    "process_list",
+    "process_output",
+    "process_kill",
+    "elevated",
 ];
+
+/// Tools that run a command line as `run_shell` does: what a rule says of `run_shell` holds for
+/// them.
+const COMMANDS: [&str; 2] = ["process_start", "elevated"];
+
+/// The tool whose every call is asked for.
+const ELEVATED: &str = "elevated";
 
 /// Other names of native tools, which rules and calls may use.
 const ALIASES: [(&str, &str); 7] = [
@@ -121,9 +133,15 @@ impl FileTools {
     }
 }
 
+/// Tells whether every call of a tool is asked for, whatever lets it run.
+#[must_use]
+pub fn is_always_asked(name: &str) -> bool {
+    name == ELEVATED
+}
+
 /// Tells whether a rule's tool name covers a call's. Both are native names.
 pub(crate) fn covers(rule: &str, call: &str) -> bool {
-    if rule == "*" || rule == call {
+    if rule == "*" || rule == call || (rule == "run_shell" && COMMANDS.contains(&call)) {
         return true;
     }
     // `mcp__server` stands for all tools of the server.

@@ -12,6 +12,7 @@ mod id;
 mod message;
 mod mode;
 mod refusal;
+mod sandbox;
 mod time;
 mod tool;
 mod usage;
@@ -26,6 +27,7 @@ pub use id::{
 pub use message::{Message, Role};
 pub use mode::Mode;
 pub use refusal::{Refusal, RefusalCode};
+pub use sandbox::{IsolationLevel, NeuronDriver, SessionSandbox, Writes};
 pub use time::Timestamp;
 pub use tool::{Effect, Risk, Target};
 pub use usage::{StopReason, TurnEnd, Usage};

@@ -14,10 +14,19 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens that the model wrote, thinking included.
     pub output_tokens: u64,
+    /// Those of `output_tokens` that the model thought with, where its provider says so; they are
+    /// counted there as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
     /// Prompt tokens read from a cache.
     pub cache_read_tokens: u64,
     /// Prompt tokens written into a cache.
     pub cache_write_tokens: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -33,6 +42,7 @@ impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(other.cache_read_tokens);
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
     }

@@ -1,10 +1,12 @@
 //! What one may ask, as values.
 
-use driver_api::{LogRow, SessionState};
+use std::sync::Arc;
+
+use driver_api::{Lender, LogRow, SessionState, ToolSource};
 use protocol::event::PromptOptions;
 use protocol::{
-    CheckpointId, Effect, EventBody, FrameId, Image, Message, MessageId, Mode, NeuronId, PromptId,
-    Seq, SessionId, Timestamp, Usage,
+    CheckpointId, Effect, EventBody, FrameId, Image, Message, MessageId, Mode, NeuronDriver,
+    NeuronId, PromptId, Seq, SessionId, SessionSandbox, Timestamp, Usage,
 };
 
 /// Limits of a session's turns.
@@ -77,6 +79,8 @@ pub struct AgentSettings {
     pub limits: Limits,
     /// Whether somebody answers interactions. Without, what must be asked for is denied at once.
     pub is_attended: bool,
+    /// Whether an embedding application answers interactions: its denials are told as its own.
+    pub is_hosted: bool,
     /// After how long an unanswered interaction is decided against, in milliseconds; 0 means
     /// never.
     pub interaction_timeout_ms: u64,
@@ -85,6 +89,86 @@ pub struct AgentSettings {
     pub carries_on: bool,
     /// When the conversation is summarised.
     pub compaction: CompactionSettings,
+    /// Effects that are asked for, whatever the mode and all rules allow; beside those that the
+    /// session was created with, and not recorded.
+    pub asks_for: Vec<Effect>,
+    /// The client that lends its files and terminals to sessions in folders of this machine;
+    /// sessions in neurons keep to themselves.
+    pub lender: Option<SharedLender>,
+    /// Tools that the client brings along, beside those of all sessions; on a clash of names its
+    /// own count. They are its own affair: nothing of them is recorded but the names that a
+    /// session was offered when it began.
+    pub tools: Option<SharedTools>,
+    /// What binds these sessions beyond the policy of all; none where nothing does.
+    pub policy: Option<PolicyTag>,
+}
+
+/// Names layers of policy that bind some sessions alone. They are kept where it was made, as long
+/// as a clone of it lives. Two are equal when one is a clone of the other.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyTag(Arc<()>);
+
+impl PolicyTag {
+    /// Makes a name that no other equals. For runtimes.
+    pub fn fresh() -> Self {
+        Self::default()
+    }
+
+    /// Returns the same name without keeping it alive. For runtimes.
+    pub fn downgrade(&self) -> std::sync::Weak<()> {
+        Arc::downgrade(&self.0)
+    }
+}
+
+impl PartialEq for PolicyTag {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Tools that a client brings to the sessions that it opens. Two are equal when they are one and
+/// the same; the last clone to go ends what brings them.
+#[derive(Clone, Debug)]
+pub struct SharedTools(Arc<dyn ToolSource>);
+
+impl SharedTools {
+    /// Wraps what brings the tools.
+    pub fn new(source: Arc<dyn ToolSource>) -> Self {
+        Self(source)
+    }
+
+    /// Returns what brings the tools.
+    pub fn get(&self) -> &Arc<dyn ToolSource> {
+        &self.0
+    }
+}
+
+impl PartialEq for SharedTools {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A client that lends something to sessions. Two are equal when they are one and the same.
+#[derive(Clone, Debug)]
+pub struct SharedLender(Arc<dyn Lender>);
+
+impl SharedLender {
+    /// Wraps a client.
+    pub fn new(lender: Arc<dyn Lender>) -> Self {
+        Self(lender)
+    }
+
+    /// Returns the client.
+    pub fn get(&self) -> &Arc<dyn Lender> {
+        &self.0
+    }
+}
+
+impl PartialEq for SharedLender {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// A session to create.
@@ -108,12 +192,19 @@ pub struct CreateSession {
     /// The neuron that it acts in; `cwd` is then a folder inside it, its working folder where
     /// empty.
     pub neuron: Option<NeuronId>,
+    /// What keeps it apart, where it acts in no neuron of others: a sandbox of its own over `cwd`,
+    /// or `host` for none; the runtime's usual one where absent. Recorded: whenever the session is
+    /// opened again, it gets one that is as strong.
+    pub sandbox: Option<NeuronDriver>,
     /// The names of the tools that are offered to models, in this order; all native ones where
     /// absent. A name may be an alias: the tool is then offered under it. Tools of other sources
     /// come on top.
     pub tools: Option<Vec<String>>,
     /// Effects that are asked for, whatever the mode and the session's own rules allow.
     pub asks_for: Vec<Effect>,
+    /// The most steps of a prompt that says nothing of it, in place of the agent's; recorded as
+    /// well.
+    pub max_turns: Option<u32>,
     /// The agent.
     pub agent: AgentSettings,
 }
@@ -223,6 +314,11 @@ pub struct SessionInfo {
     pub last_frame: FrameId,
     /// The neuron that it acts in; its working folder is one in there.
     pub neuron: Option<NeuronId>,
+    /// What keeps it apart, where that neuron is its own.
+    pub sandbox: Option<SessionSandbox>,
+    /// How many paths wait in its sandbox to be brought over to its folder; zero while a turn
+    /// runs.
+    pub changes_waiting: u64,
     /// How many steps it has had, which is model calls without those for summaries; zero where only
     /// the list was read.
     pub steps: u64,

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use driver_api::Fault;
+use driver_api::{BringOver, BroughtOver, Fault};
 use protocol::event::{Answer, RewindScope, SessionEnd};
 use protocol::{CheckpointId, Mode, Refusal, RequestId, Seq, SessionId, Timestamp};
 
@@ -281,6 +281,20 @@ pub trait Runtime: Send + Sync + Debug {
     /// # Errors
     /// `session_not_found`, `owned_elsewhere`.
     async fn remove(&self, session: &SessionId) -> Result<(), Error>;
+
+    /// Brings what waits in the sandbox of a closed session over to its folder, or tells what
+    /// would be. The sandbox goes when all of it was; what was kept back waits on in it.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_busy` (it is open here), `owned_elsewhere`, `invalid` (no
+    /// sandbox, or one that writes to the folder itself), `not_supported` (too many paths).
+    async fn bring_over(&self, session: &SessionId, how: BringOver) -> Result<BroughtOver, Error>;
+
+    /// Throws away what waits in the sandbox of a closed session; returns how many paths.
+    ///
+    /// # Errors
+    /// As [`Runtime::bring_over`].
+    async fn discard(&self, session: &SessionId) -> Result<u64, Error>;
 
     /// Stops all turns, closes all sessions and the store.
     async fn shutdown(&self);

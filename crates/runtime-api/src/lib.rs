@@ -15,11 +15,14 @@ mod subscription;
 pub use command::{
     AgentSettings, Allowance, Budget, CompactionSettings, CreateSession, ExportedSession,
     ForkPoint, GoBack, Interrupt, Limits, MessagesAfter, MessagesPage, ModelListing, Pending,
-    PointInfo, Prompt, PromptAccepted, PromptPart, SessionFilter, SessionInfo, SessionUsage,
-    SlashCommand, Spent, TakeUp, WentBack,
+    PointInfo, PolicyTag, Prompt, PromptAccepted, PromptPart, SessionFilter, SessionInfo,
+    SessionUsage, SharedLender, SharedTools, SlashCommand, Spent, TakeUp, WentBack,
 };
 // What lists and exports show, so that doors need not name the second waist.
 pub use driver_api::{Fault, LogRow, SessionState};
+// What the client of a door lends.
+pub use driver_api::ExitStatus;
+pub use driver_api::{LendError, Lender, Lends, LentCommand, LentOutput, LentTerminal};
 pub use handle::{Error, Handle, Runtime};
 pub use neuron::NeuronHandle;
 pub use ring::{Ring, RingReader};

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::Error;
 
 pub use driver_api::{
-    Egress, Isolation, IsolationLevel, NeuronDriver, NeuronInfo, NeuronLimits, NeuronState,
-    OverlayChange, OverlayEntry, Writes,
+    BringOver, BroughtOver, BroughtPath, Egress, Held, Isolation, IsolationLevel, Kept,
+    NeuronDriver, NeuronInfo, NeuronLimits, NeuronState, OverlayChange, OverlayEntry, Writes,
 };
 
 /// Everything one may ask of neurons. Cheap to clone.
@@ -149,6 +149,8 @@ pub struct ToolListing {
     pub input_schema: Value,
     /// The highest effect that a call may have.
     pub effect: Effect,
+    /// Whether sessions ask for every call of it, whatever they allow.
+    pub is_always_asked: bool,
 }
 
 /// A package manager.

@@ -11,6 +11,8 @@ use protocol::{Event, EventBody};
 pub enum Language {
     /// Frames of the v1 door's event stream.
     V1,
+    /// Frames of the cortex door, of all that an event becomes there.
+    Cortex,
 }
 
 /// What an event counts for beside its text: its ids, its place, its handles.
@@ -25,6 +27,7 @@ pub struct Shown {
     event: Event,
     weight: usize,
     v1: OnceLock<Bytes>,
+    cortex: OnceLock<Bytes>,
 }
 
 impl Shown {
@@ -42,7 +45,8 @@ impl Shown {
 
     /// Wraps an event whose body has this many bytes when it is encoded.
     pub fn sized(event: Event, bytes: usize) -> Self {
-        Self { event, weight: bytes.saturating_add(EVENT_BYTES), v1: OnceLock::new() }
+        let (v1, cortex) = Default::default();
+        Self { event, weight: bytes.saturating_add(EVENT_BYTES), v1, cortex }
     }
 
     /// Returns about how many bytes the event takes. What a language makes of it is about as much
@@ -55,6 +59,7 @@ impl Shown {
     pub fn encoded(&self, language: Language, encode: impl FnOnce(&Event) -> Bytes) -> Bytes {
         let slot = match language {
             Language::V1 => &self.v1,
+            Language::Cortex => &self.cortex,
         };
         slot.get_or_init(|| encode(&self.event)).clone()
     }

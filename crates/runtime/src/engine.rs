@@ -17,6 +17,7 @@ mod opening;
 mod options;
 mod outbox;
 mod output;
+mod own;
 mod place;
 mod policies;
 mod purse;
@@ -30,4 +31,5 @@ mod viewers;
 mod weight;
 
 pub use options::Options;
+pub use own::Sandboxes;
 pub use policies::Policies;

@@ -9,5 +9,5 @@ mod engine;
 mod kernel;
 mod neurons;
 
-pub use engine::{Options, Policies};
+pub use engine::{Options, Policies, Sandboxes};
 pub use neurons::{NeuronDefaults, NeuronOptions, neuron_runtime};

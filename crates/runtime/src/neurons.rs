@@ -1,8 +1,11 @@
 //! What one may ask of neurons, beside the sessions that act in them.
 //!
 //! The caller is a person or speaks for one: a question of the policy counts as answered with yes,
-//! what a layer denies stays denied, and nothing has to be read before it is changed.
+//! what a layer denies stays denied, checks are asked as for any call, and nothing has to be read
+//! before it is changed. Hooks are told of what happens in sessions, and there is none: they hear
+//! nothing of these calls.
 
+mod check;
 mod command;
 mod exec;
 mod install;
@@ -18,10 +21,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::{
-    CallFacts, Clock, Egress, Ids, Isolation, IsolationLevel, NeuronDriver, NeuronError,
+    CallFacts, Checks, Clock, Egress, Ids, Isolation, IsolationLevel, NeuronDriver, NeuronError,
     NeuronInfo, NeuronLimits, NeuronState, Neurons, OverlayEntry, Tool, Workspace, WorkspaceError,
 };
-use policy::Decision;
+use policy::{Decision, Homes};
 use protocol::{Mode, NeuronId, Refusal, RefusalCode, encode_id};
 use runtime_api::neuron::{
     CreateNeuron, Exec, Executed, Install, NeuronHandle, NeuronRuntime, ToolListing, ToolRan,
@@ -33,7 +36,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::engine::Policies;
 use crate::engine::calls::PathLocks;
-use crate::engine::gate::Judge;
+use crate::engine::gate::{Judge, homes};
 use crate::engine::toolbox::Toolbox;
 
 /// Characters of a neuron's id: it names folders and sockets, whose paths are short.
@@ -52,6 +55,8 @@ pub struct NeuronOptions {
     pub tools: Vec<Arc<dyn Tool>>,
     /// The layers of policy.
     pub policies: Policies,
+    /// The checks of pending changes, if there are any.
+    pub checks: Option<Arc<dyn Checks>>,
     /// What is absent from a neuron that is to be created.
     pub defaults: NeuronDefaults,
     /// The time.
@@ -116,12 +121,22 @@ impl House {
         self.options.neurons.workspace(neuron, None).await.map_err(refused)
     }
 
+    /// Returns the folder and the home folders that rules are about in a neuron.
+    fn grounds<'a>(&'a self, workspace: &'a dyn Workspace) -> (&'a Path, Homes<'a>) {
+        (workspace.cwd(), homes(workspace, self.options.user_home.as_deref()))
+    }
+
     /// Refuses what a layer of policy denies.
-    fn pass(&self, tool: &str, facts: &CallFacts, cwd: &Path, lent: &Path) -> Result<(), Refusal> {
+    fn pass(
+        &self,
+        tool: &str,
+        facts: &CallFacts,
+        (cwd, homes): (&Path, Homes<'_>),
+        lent: &Path,
+    ) -> Result<(), Refusal> {
         let policy = self.options.policies.current();
-        let home = self.options.user_home.as_deref();
         // The widest mode: the policy takes the widest that it lets for it.
-        let judge = Judge { policy: &policy, mode: Mode::FullAuto, cwd, home, lent };
+        let judge = Judge { policy: &policy, mode: Mode::FullAuto, cwd, homes, lent };
         let verdict = judge.with(tool, facts, |policy, mode, call| policy.judge(mode, call));
         match verdict.decision {
             Decision::Allow | Decision::Ask => Ok(()),

@@ -176,6 +176,7 @@ fn whole_turn(stand: &Stand) {
             suggested_rules: Vec::new(),
             risk: Risk::Low,
             reason: None,
+            review: false,
             diff: None,
             checks: Vec::new(),
             expires_at: None,

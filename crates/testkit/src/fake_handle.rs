@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use driver_api::{BringOver, BroughtOver};
 use protocol::event::{
     Answer, ModeChanged, ModelChanged, RewindScope, SessionClosed, SessionEnd, SessionStart,
 };
 use protocol::{
-    CheckpointId, Event, EventBody, FrameId, Message, Mode, PromptId, Refusal, RefusalCode,
-    RequestId, Seq, SessionId, Timestamp, Usage,
+    CheckpointId, Event, EventBody, FrameId, IsolationLevel, Message, Mode, NeuronDriver, PromptId,
+    Refusal, RefusalCode, RequestId, Seq, SessionId, SessionSandbox, Timestamp, Usage, Writes,
 };
 use runtime_api::{
     AgentSettings, CreateSession, Delivery, Error, ExportedSession, ForkPoint, GoBack, Interrupt,
@@ -66,6 +67,10 @@ pub enum Call {
     Rewind(CheckpointId, RewindScope, GoBack),
     /// `remove`.
     Remove(SessionId),
+    /// `bring_over`.
+    BringOver(SessionId, BringOver),
+    /// `discard`.
+    Discard(SessionId),
     /// `shutdown`.
     Shutdown,
 }
@@ -103,6 +108,7 @@ struct State {
     pending: Vec<Pending>,
     points: Vec<PointInfo>,
     went_back: WentBack,
+    brought: BroughtOver,
     commands: Vec<SlashCommand>,
     spent: Vec<Spent>,
     usage: SessionUsage,
@@ -176,6 +182,13 @@ impl FakeRuntime {
         self
     }
 
+    /// Sets what is brought over of every sandbox.
+    #[must_use]
+    pub fn brought(self, brought: BroughtOver) -> Self {
+        self.state().brought = brought;
+        self
+    }
+
     /// Sets the slash commands.
     #[must_use]
     pub fn commands(self, commands: Vec<SlashCommand>) -> Self {
@@ -244,8 +257,16 @@ pub fn session_info(id: &str, cwd: &str) -> SessionInfo {
         pending: 0,
         last_frame: FrameId(0),
         neuron: None,
+        sandbox: None,
+        changes_waiting: 0,
         steps: 0,
     }
+}
+
+/// Returns the sandbox that a session gets here.
+fn sandbox_of(driver: Option<NeuronDriver>) -> Option<SessionSandbox> {
+    let driver = driver.filter(|driver| *driver != NeuronDriver::Host)?;
+    Some(SessionSandbox { driver, isolation: IsolationLevel::Full, writes: Writes::Folder })
 }
 
 /// Returns the id of a request.
@@ -331,6 +352,7 @@ impl Runtime for FakeRuntime {
             mode: session.mode.unwrap_or_default(),
             prompts: 0,
             neuron: session.neuron,
+            sandbox: sandbox_of(session.sandbox),
             ..session_info(&format!("ses{number:023}"), &session.cwd)
         };
         let start = SessionStart {
@@ -339,6 +361,7 @@ impl Runtime for FakeRuntime {
             mode: info.mode,
             title: info.title.clone(),
             neuron: info.neuron.clone(),
+            sandbox: info.sandbox,
             tools: vec!["read_file".to_owned(), "run_shell".to_owned()],
             ..SessionStart::default()
         };
@@ -621,6 +644,19 @@ impl Runtime for FakeRuntime {
         }
         state.sessions.retain(|info| info.id != *session);
         Ok(())
+    }
+
+    async fn bring_over(&self, session: &SessionId, how: BringOver) -> Result<BroughtOver, Error> {
+        let mut state = self.state();
+        state.enter("bring_over", Some(Call::BringOver(session.clone(), how)))?;
+        state.find(session)?;
+        Ok(state.brought.clone())
+    }
+
+    async fn discard(&self, session: &SessionId) -> Result<u64, Error> {
+        let mut state = self.state();
+        state.enter("discard", Some(Call::Discard(session.clone())))?;
+        Ok(state.find(session)?.changes_waiting)
     }
 
     async fn shutdown(&self) {

@@ -210,6 +210,7 @@ impl NeuronRuntime for FakeNeurons {
             description: format!("The tool {name}."),
             input_schema: json!({"type": "object"}),
             effect,
+            is_always_asked: false,
         };
         offered.iter().filter_map(known).map(listing).collect()
     }

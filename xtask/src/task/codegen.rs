@@ -9,10 +9,11 @@ use crate::tree::Tree;
 use crate::{limits, process, say};
 
 /// The schemas by the name under which the program prints them, with their files.
-const SCHEMAS: [(&str, &str); 3] = [
+const SCHEMAS: [(&str, &str); 4] = [
     ("event", "event.schema.json"),
     ("config", "config.schema.json"),
     ("v1-openapi", "v1.openapi.json"),
+    ("host-protocol", "host-protocol.schema.json"),
 ];
 
 /// Writes every generated file, or with `--check` tells which are stale.

@@ -7,8 +7,10 @@ use crate::{needs, process, say};
 
 /// The suites: the flag, the folder below `conformance/`.
 const SUITES: &[(&str, &str)] = &[
+    ("--acp", "acp"),
     ("--clients", "clients"),
     ("--http", "http"),
+    ("--mcp", "mcp"),
     ("--mock", "third-party-mock"),
     ("--small-model", "small-model"),
 ];
@@ -27,6 +29,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let house = House::open()?;
     house.build()?;
+    if matches!(*folder, "acp" | "mcp") {
+        needs::ensure(&[needs::NPM])?;
+    }
     script(&house, folder, rest)
 }
 
@@ -44,6 +49,24 @@ pub(crate) fn clients(house: &House) -> Result<()> {
 /// When an answer is not as described.
 pub(crate) fn http(house: &House) -> Result<()> {
     say::step("the server against its description", || script(house, "http", &[]))
+}
+
+/// Lets the official client library of the Agent Client Protocol hold sessions with the program.
+///
+/// # Errors
+/// When an answer or a line is not as it should be.
+pub(crate) fn acp(house: &House) -> Result<()> {
+    needs::ensure(&[needs::NPM])?;
+    say::step("the ACP agent against the official client", || script(house, "acp", &[]))
+}
+
+/// Holds the MCP client against the official suite and against servers of others.
+///
+/// # Errors
+/// When a scenario fails that did not, or a server cannot be used as it should.
+pub(crate) fn mcp(house: &House) -> Result<()> {
+    needs::ensure(&[needs::NPM])?;
+    say::step("the MCP client against suite and servers", || script(house, "mcp", &[]))
 }
 
 /// Runs `conformance/FOLDER/run.py` or `run.sh`, which make the environment that they need.

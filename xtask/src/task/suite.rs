@@ -22,8 +22,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     say::line("(with apt-get, on Debian as root; elsewhere it says what to install); builds and");
     say::line("runs every test of the workspace; then lets the official client libraries of three");
     say::line("providers talk to the scripted model server, holds the HTTP server against its own");
-    say::line("description, and tests the libraries for TypeScript and Python (npm, and Python");
-    say::line("environments under .venv/; all this is left out with --quick).\n");
+    say::line("description and the MCP client against its official suite and other people's");
+    say::line("servers, and tests the libraries for TypeScript and Python (npm, and Python under");
+    say::line(".venv/; all this is left out with --quick).\n");
     let mut needed = vec![needs::GIT, needs::BASH, needs::COMPILER];
     if !is_quick {
         needed.push(needs::PYTHON);
@@ -35,6 +36,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         conformance::clients(&house)?;
         say::step("build the programs", || house.build())?;
         conformance::http(&house)?;
+        conformance::mcp(&house)?;
+        conformance::acp(&house)?;
         sdk::run(&[])?;
         say::step("what is left of the churn", || churn.finish())?;
     }

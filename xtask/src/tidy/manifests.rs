@@ -17,6 +17,11 @@ pub(super) fn one_home(tree: &Tree, rules: &Rules) -> Vec<Finding> {
                 homes.push(package);
             }
         }
+        // The home is one that needs no exception, in whatever order they are listed.
+        let is_excepted = |path: &str| {
+            rules.tidy.exception.iter().any(|it| it.check == "one-home" && it.path == path)
+        };
+        homes.sort_by_key(|package| is_excepted(&package.manifest_path.to_string_lossy()));
         let Some((home, others)) = homes.split_first() else { continue };
         for other in others {
             let path = other.manifest_path.to_string_lossy();

@@ -106,7 +106,7 @@ impl Asked {
             host: self.host.as_deref(),
             paths: path.as_slice(),
             cwd: &self.cwd,
-            home: self.home.as_deref(),
+            homes: self.home.as_deref().into(),
         })
     }
 

@@ -184,5 +184,6 @@ pub(crate) fn agent(settings: &Settings, globals: &Globals) -> AgentSettings {
             is_automatic: bounds.compaction.value,
             at_percent: bounds.compaction_at.value,
         },
+        ..AgentSettings::default()
     }
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use door_cli::{Failure, Setting};
 use driver_api::{
-    Egress, EgressCredential, EgressRule, IsolationLevel, NeuronDriver, NeuronLimits,
+    Egress, EgressCredential, EgressRule, IsolationLevel, NeuronDriver, NeuronLimits, Writes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -20,6 +20,12 @@ use crate::environment::Environment;
 /// Neurons of one home where nothing else is said: each is a process and some folders, and a
 /// machine that holds more has somebody who says so.
 const NEURONS: u32 = 256;
+/// Neurons kept ready where nothing else is said: each is a process and a user of the machine for
+/// as long as the server runs, and saves a few milliseconds of a start, which only whoever makes
+/// many of them notices.
+const WARM: u32 = 0;
+/// The most that are kept ready: more are not used up before others are made.
+const WARM_MAX: u32 = 64;
 /// The least memory of a neuron in bytes: a shell and a small program.
 const MEMORY_MIN: u64 = 16 << 20;
 /// The fewest processes and threads of a neuron: the first one, a command and what it starts.
@@ -38,8 +44,17 @@ pub(crate) struct NeuronsTable {
     /// The least isolation that will do: `full`, `partial` or `none`. `partial` where nothing is
     /// said, and `none` for the driver `host`.
     pub(crate) isolation: Option<LevelName>,
+    /// Where writes to the folder of a session go that has a sandbox of its own: into the
+    /// `folder` itself where nothing is said, or into an `overlay` of it, which `narthex sessions
+    /// apply` brings over.
+    pub(crate) writes: Option<WritesName>,
     /// How many may run at once; 256 where nothing is said.
     pub(crate) max: Option<NonZeroU32>,
+    /// How many are kept ready once a first one was asked for, at most 64; none where nothing is
+    /// said.
+    #[serde(deserialize_with = "warm")]
+    #[schemars(range(max = 64))]
+    pub(crate) warm: Option<u32>,
     /// Memory of one, in bytes.
     #[serde(alias = "memoryBytes", deserialize_with = "memory")]
     #[schemars(range(min = 16_777_216))]
@@ -52,8 +67,8 @@ pub(crate) struct NeuronsTable {
     #[serde(alias = "cpuMillis", deserialize_with = "cpu")]
     #[schemars(range(min = 10))]
     pub(crate) cpu_millis: Option<u32>,
-    /// What one may write to its own disk, in bytes. It is then kept in memory and ends with the
-    /// neuron.
+    /// What one may write to its own disk, in bytes. Where no file system of its own can be mounted
+    /// it is kept in memory and ends with the neuron.
     #[serde(alias = "diskBytes", deserialize_with = "disk")]
     #[schemars(range(min = 1_048_576))]
     pub(crate) disk_bytes: Option<u64>,
@@ -70,6 +85,17 @@ pub(crate) enum DriverName {
     Namespace,
     /// Nothing: a folder and a process.
     Host,
+}
+
+/// Where writes to the folder of a session go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WritesName {
+    /// Into the folder itself.
+    #[default]
+    Folder,
+    /// Into a layer of the sandbox's own, until somebody applies or discards it.
+    Overlay,
 }
 
 /// How far neurons are kept apart.
@@ -100,6 +126,17 @@ fn disk<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     at_least(from, &DISK_MIN, "bytes of disk")
 }
 
+fn warm<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    match Option::<u32>::deserialize(from)? {
+        Some(count) if count > WARM_MAX => {
+            let text =
+                format!("{count} neurons kept ready are too many: expected {WARM_MAX} at most");
+            Err(serde::de::Error::custom(text))
+        }
+        count => Ok(count),
+    }
+}
+
 fn at_least<'de, D, T>(from: D, least: &T, what: &str) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -114,12 +151,23 @@ where
     }
 }
 
+/// Returns the variables that files name for secrets which no command may see.
+pub(super) fn secret_variables(from_files: [(&Document, &Origin); 2]) -> Vec<String> {
+    let all = from_files.into_iter().filter_map(|(document, _)| {
+        let credentials = document.neurons.egress.credentials.as_ref();
+        credentials.map(|credentials| credentials.iter().filter_map(|own| own.value_env.clone()))
+    });
+    all.flatten().collect()
+}
+
 /// The settings of neurons, each with where it comes from.
 #[derive(Clone, Debug)]
 pub(crate) struct NeuronSettings {
     pub(crate) driver: Sourced<DriverName>,
     isolation: Sourced<Option<LevelName>>,
+    writes: Sourced<WritesName>,
     pub(crate) max: Sourced<u32>,
+    pub(crate) warm: Sourced<u32>,
     memory_bytes: Sourced<Option<u64>>,
     pids: Sourced<Option<u32>>,
     cpu_millis: Sourced<Option<u32>>,
@@ -135,7 +183,9 @@ impl Default for NeuronSettings {
         Self {
             driver: Sourced::built_in(DriverName::default()),
             isolation: Sourced::built_in(None),
+            writes: Sourced::built_in(WritesName::default()),
             max: Sourced::built_in(NEURONS),
+            warm: Sourced::built_in(WARM),
             memory_bytes: Sourced::built_in(None),
             pids: Sourced::built_in(None),
             cpu_millis: Sourced::built_in(None),
@@ -173,7 +223,9 @@ impl NeuronSettings {
         }
         self.driver.take(table.driver, origin);
         self.isolation.take_some(table.isolation.as_ref(), origin);
+        self.writes.take(table.writes, origin);
         self.max.take(table.max.map(NonZeroU32::get), origin);
+        self.warm.take(table.warm, origin);
         self.memory_bytes.take_some(table.memory_bytes.as_ref(), origin);
         self.pids.take_some(table.pids.as_ref(), origin);
         self.cpu_millis.take_some(table.cpu_millis.as_ref(), origin);
@@ -227,6 +279,14 @@ impl NeuronSettings {
         }
     }
 
+    /// Returns where writes to the folder of a session go.
+    pub(crate) fn writes(&self) -> Writes {
+        match self.writes.value {
+            WritesName::Folder => Writes::Folder,
+            WritesName::Overlay => Writes::Overlay,
+        }
+    }
+
     /// Returns what one neuron may use.
     pub(crate) fn limits(&self) -> NeuronLimits {
         NeuronLimits {
@@ -240,7 +300,7 @@ impl NeuronSettings {
     /// Returns what neurons may reach, with the secrets, which are read now.
     ///
     /// # Errors
-    /// Names the setting and the variable or file that holds no secret.
+    /// Names the setting that cannot be used, or the variable or file that holds no secret.
     pub(crate) fn egress(&self, environment: &Environment) -> Result<Egress, Failure> {
         let allow = self.allow.value.iter().map(|rule| EgressRule {
             host: rule.host.clone(),
@@ -256,13 +316,23 @@ impl NeuronSettings {
             Ok(EgressCredential {
                 host: table.host.clone(),
                 header: table.header.clone().unwrap_or_else(|| "authorization".to_owned()),
+                prefix: table.prefix.clone().unwrap_or_default(),
                 value,
                 variable: table.variable.clone(),
             })
         };
         let credentials: Result<Vec<_>, Failure> =
             self.credentials.value.iter().enumerate().map(credential).collect();
-        Ok(Egress { allow: allow.collect(), credentials: credentials? })
+        let egress = Egress { allow: allow.collect(), credentials: credentials? };
+        narthex::check_egress(&egress).map_err(|error| {
+            let mistake = error.to_string();
+            let origin = match mistake.starts_with("egress.allow") {
+                true => &self.allow.origin,
+                false => &self.credentials.origin,
+            };
+            Failure::usage(format!("{origin}: neurons.{mistake}"))
+        })?;
+        Ok(egress)
     }
 
     /// Lists the settings.
@@ -280,7 +350,9 @@ impl NeuronSettings {
         let mut list = vec![
             one("driver", quoted(self.driver().as_str()), &self.driver.origin),
             one("isolation", quoted(self.isolation().as_str()), &self.isolation.origin),
+            one("writes", quoted(self.writes().as_str()), &self.writes.origin),
             one("max", self.max.value.to_string(), &self.max.origin),
+            one("warm", self.warm.value.to_string(), &self.warm.origin),
             one("memory_bytes", some(&self.memory_bytes.value), &self.memory_bytes.origin),
             one("pids", some(&self.pids.value), &self.pids.origin),
             one("cpu_millis", some(&self.cpu_millis.value), &self.cpu_millis.origin),
@@ -318,6 +390,9 @@ mod tests {
         assert_eq!(settings.driver(), NeuronDriver::Namespace);
         assert_eq!(settings.isolation(), IsolationLevel::Partial);
         assert_eq!(settings.limits(), NeuronLimits::default());
+        assert_eq!(settings.writes(), Writes::Folder);
+        let overlaid = read("[neurons]\nwrites = \"overlay\"\n", &[]).unwrap();
+        assert_eq!(overlaid.writes(), Writes::Overlay);
         let environment = Environment::new(Path::new("/"), &[]);
         assert_eq!(settings.egress(&environment).unwrap(), Egress::default());
         let settings = read("", &[("NSYS_CORTEX_MODE", "host")]).unwrap();
@@ -333,7 +408,7 @@ mod tests {
         let file = folder.path().join("key");
         std::fs::write(&file, "of-the-file\n").unwrap();
         let text = format!(
-            "[neurons]\ndriver = \"namespace\"\nisolation = \"full\"\nmax = 3\n\
+            "[neurons]\ndriver = \"namespace\"\nisolation = \"full\"\nmax = 3\nwarm = 2\n\
              memoryBytes = 33554432\n\
              [neurons.egress]\nallow = [\"a.example\", \"*.b.example:8443\", \
              {{ host = \"c.example\", methods = [\"GET\"], private = true }}]\n\
@@ -345,14 +420,17 @@ mod tests {
         );
         let settings = read(&text, &[]).unwrap();
         assert_eq!((settings.isolation(), settings.max.value), (IsolationLevel::Full, 3));
+        assert_eq!(settings.warm.value, 2);
         let environment = Environment::new(Path::new("/"), &[("KEY", "of-the-variable")]);
         let egress = settings.egress(&environment).unwrap();
         let hosts: Vec<(&str, Option<u16>)> =
             egress.allow.iter().map(|rule| (rule.host.as_str(), rule.port)).collect();
         assert_eq!(hosts, [("a.example", None), ("*.b.example", Some(8443)), ("c.example", None)]);
         assert!(egress.allow[2].allows_private);
-        let values: Vec<&String> = egress.credentials.iter().map(|it| it.value.expose()).collect();
-        assert_eq!(values, ["Bearer of-the-variable", "of-the-file"]);
+        let values: Vec<(&str, &String)> =
+            egress.credentials.iter().map(|it| (it.prefix.as_str(), it.value.expose())).collect();
+        let (variable, file) = ("of-the-variable".to_owned(), "of-the-file".to_owned());
+        assert_eq!(values, [("Bearer ", &variable), ("", &file)]);
         let shown = format!("{:?}", settings.list());
         assert!(!shown.contains("of-the-") && shown.contains("(of $KEY)"), "{shown}");
         let bare = Environment::new(Path::new("/"), &[]);
@@ -361,10 +439,36 @@ mod tests {
     }
 
     #[test]
+    fn what_the_proxy_could_not_use_is_found_with_the_settings() {
+        let environment = Environment::new(Path::new("/"), &[("KEY", "s3cr3t"), ("PIN", "1234")]);
+        let one = "[[neurons.egress.credentials]]\nhost = \"a.example\"\n";
+        for (text, part) in [
+            (
+                "neurons.egress.allow = [\"a.example\", \"*\"]".to_owned(),
+                "c.toml: neurons.egress.allow[1].host: ",
+            ),
+            (
+                format!("{one}value_env = \"KEY\"\nheader = \"content-length\""),
+                "neurons.egress.credentials[0].header: ",
+            ),
+            (
+                format!("{one}value_env = \"KEY\"\nvariable = \"HTTPS_PROXY\""),
+                "HTTPS_PROXY is set by the proxy itself",
+            ),
+            (format!("{one}value_env = \"PIN\""), "credentials[0].value: it is empty or has fewer"),
+        ] {
+            let problem = read(&text, &[]).unwrap().egress(&environment).unwrap_err().message;
+            assert!(problem.contains(part) && !problem.contains("1234"), "{problem}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, part) in [
             ("driver = \"vm\"", "neurons.driver: unknown variant `vm`"),
+            ("writes = \"both\"", "neurons.writes: unknown variant `both`"),
             ("max = 0", "neurons.max"),
+            ("warm = 65", "65 neurons kept ready are too many: expected 64 at most"),
             ("memory_bytes = 1", "1 bytes of memory are too few"),
             ("egress.allow = [\"a\", \":1\"]", "[1]: ':1' names no host"),
             ("egress.allow = [\"a:x\"]", "[0]: 'x' of 'a:x' is no port"),

@@ -7,12 +7,19 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod acp;
 mod cortex;
+mod cortex_examples;
 mod crash;
 mod gate;
+mod host;
+mod install;
+mod login;
+mod mcp;
 mod policy;
 mod processes;
 mod program;
+mod sandbox;
 mod serve;
 mod serving;
 mod settings;

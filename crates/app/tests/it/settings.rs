@@ -306,9 +306,24 @@ fn every_variable_that_may_hold_a_key_is_kept_from_commands() {
         .system(
             "[providers.box]\nwire = \"openai-chat\"\nbase_url = \"http://b\"\nkey_env = \"BOX\"\n",
         )
-        .user("[providers.openai]\nkey_env = \"WORK\"\n[providers.box]\nkey_env = \"MINE\"\n");
+        .user(
+            "[providers.openai]\nkey_env = \"WORK\"\n[providers.box]\nkey_env = \"MINE\"\n\
+             [[neurons.egress.credentials]]\nhost = \"a.example\"\nvalue_env = \"GH_PAT\"\n\
+             [mcp.servers.a]\nurl = \"https://a.example\"\n\
+             [mcp.servers.a.headers]\nx-key = \"${NAMED_FOR_MCP}\"\n",
+        )
+        .variable("NAMED_FOR_MCP", "s3cret");
     let hidden = house.settings().hidden_env;
-    for name in ["BOX", "WORK", "MINE", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
+    for name in [
+        "BOX",
+        "WORK",
+        "MINE",
+        "GH_PAT",
+        "NAMED_FOR_MCP",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+    ] {
         assert!(hidden.iter().any(|hidden| hidden == name), "{name}: {hidden:?}");
     }
 }

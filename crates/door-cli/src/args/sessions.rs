@@ -83,6 +83,8 @@ narthex rewind --list shows the points, narthex sessions show the numbers of eve
         #[arg(long, value_name = "FORMAT", default_value = "text")]
         output_format: ListFormat,
     },
+    /// Brings what a session changed in its sandbox over to the folder, after showing it
+    Apply(ApplyArgs),
     /// Erases sessions
     #[command(after_help = "Example:\n  narthex sessions rm 01kc3v9yq8f2m0x4c7b1n5tzwe")]
     Rm {
@@ -90,6 +92,41 @@ narthex rewind --list shows the points, narthex sessions show the numbers of eve
         #[arg(required = true)]
         ids: Vec<String>,
     },
+}
+
+/// `narthex sessions apply`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  narthex sessions apply                        shows what waits and asks
+  narthex sessions apply 01kc3v9yq8 --dry-run   shows it alone
+  narthex sessions apply 01kc3v9yq8 --yes --json
+  narthex sessions apply 01kc3v9yq8 --discard   throws it away
+
+It is for sessions of --sandbox namespace with [neurons] writes = \"overlay\". What changed in the
+folder meanwhile is kept there and named, and so is what tools outside execute by themselves, for
+example .git/hooks; both wait on in the sandbox. --force brings them over as well.
+
+Exit codes: 0 all of it was done, or nothing waits · 1 something was kept back
+  3 nobody could be asked: add --yes")]
+pub struct ApplyArgs {
+    /// The session, or the beginning of its id; the newest of this folder with changes that wait
+    /// where absent
+    pub id: Option<String>,
+    /// Does it without asking
+    #[arg(long)]
+    pub yes: bool,
+    /// Brings over what was changed in the folder meanwhile, too
+    #[arg(long)]
+    pub force: bool,
+    /// Shows what would be done, and does nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Throws away what waits instead
+    #[arg(long, conflicts_with = "force")]
+    pub discard: bool,
+    /// Prints one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The form of a list.

@@ -119,7 +119,7 @@ async fn what<M>(room: &mut Room<'_, M>) -> Result<Option<RewindScope>, Failure>
     }
 }
 
-async fn is_sure<M>(room: &mut Room<'_, M>) -> Result<bool, Failure> {
+pub(crate) async fn is_sure<M>(room: &mut Room<'_, M>) -> Result<bool, Failure> {
     loop {
         let Some(said) = ask(room, "do it? (y/n)").await? else { return Ok(false) };
         match said.to_ascii_lowercase().as_str() {

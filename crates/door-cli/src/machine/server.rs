@@ -7,8 +7,9 @@ use protocol::{Mode, Timestamp};
 use serde::Serialize;
 use stdx::Secret;
 use terminal::Failure;
+use tokio::sync::oneshot;
 
-use crate::args::{CortexArgs, Globals, ServeArgs};
+use crate::args::{CortexArgs, Globals, HostArgs, ServeArgs};
 
 /// Who gave a server its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +142,29 @@ pub trait ServerMachine {
         globals: &Globals,
         args: CortexArgs,
     ) -> impl Future<Output = Result<Self::Server, Failure>>;
+
+    /// Speaks with an editor over the standard streams until it is gone, or `stopped` is: then it
+    /// stops in order.
+    ///
+    /// # Errors
+    /// Names the flag, setting or variable, and what would be right; or what failed.
+    fn acp(
+        &self,
+        globals: &Globals,
+        stopped: oneshot::Receiver<()>,
+    ) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Serves an application that embeds the program until it is gone or asks for the end, or
+    /// `stopped` is: then it stops in order.
+    ///
+    /// # Errors
+    /// Names the flag, file, setting or variable, and what would be right; or what failed.
+    fn host(
+        &self,
+        globals: &Globals,
+        args: HostArgs,
+        stopped: oneshot::Receiver<()>,
+    ) -> impl Future<Output = Result<(), Failure>>;
 
     /// Finds the server of this home folder that runs.
     ///

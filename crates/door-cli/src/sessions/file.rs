@@ -4,7 +4,7 @@
 //! `{"seq":1,"frame":1,"ts":"…","kind":"session_start","body":{…}}`. The one-object form has the
 //! header's fields and `events`, an array of the same rows.
 
-use protocol::{EventKind, FrameId, Mode, Seq, SessionId, Timestamp, Usage};
+use protocol::{EventKind, FrameId, Mode, Seq, SessionId, SessionSandbox, Timestamp, Usage};
 use runtime_api::{ExportedSession, LogRow, SessionInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +39,15 @@ struct Facts {
     last_seq: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner_pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sandbox: Option<SessionSandbox>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    changes_waiting: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -86,6 +95,8 @@ fn facts(info: &SessionInfo) -> Facts {
         updated_at: info.updated_at,
         last_seq: info.last_seq,
         owner_pid: info.owner_pid,
+        sandbox: info.sandbox,
+        changes_waiting: info.changes_waiting,
     }
 }
 
@@ -198,6 +209,8 @@ fn read_header(header: Header) -> Result<SessionInfo, String> {
         last_frame: FrameId(0),
         // Its first event says where it acted.
         neuron: None,
+        sandbox: None,
+        changes_waiting: 0,
         steps: 0,
     })
 }

@@ -6,6 +6,7 @@ use protocol::{Block, Role};
 use runtime_api::SessionInfo;
 
 use super::transcript::Said;
+use crate::session;
 
 /// How many characters of a tool's result a transcript for people shows.
 const RESULT_CHARS: usize = 2000;
@@ -26,6 +27,12 @@ pub(super) fn transcript(info: &SessionInfo, messages: &[Said], numbers: Numbers
     put(&mut text, &format!("- session: {}", info.id));
     put(&mut text, &format!("- folder: {}", info.cwd));
     put(&mut text, &format!("- model: {}, mode {}", info.model, info.mode));
+    if let Some(words) = session::sandbox_words(info) {
+        put(&mut text, &format!("- {words}"));
+    }
+    if let Some(words) = session::waiting_words(info) {
+        put(&mut text, &format!("- {words}"));
+    }
     put(&mut text, &format!("- from {} to {}", info.created_at, info.updated_at));
     for Said { seq, is_rewound, message } in messages {
         let who = match message.role {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use door_cli::{
-    CortexArgs, CortexFacts, Failure, FurtherDoor, Globals, NewToken, RunningServer, SandboxDriver,
-    ServeArgs, Server, ServerFacts, ServerMachine, Stop, TokenInfo, TokenOrigin,
+    CortexArgs, CortexFacts, Failure, FurtherDoor, Globals, HostArgs, NewToken, RunningServer,
+    SandboxDriver, ServeArgs, Server, ServerFacts, ServerMachine, Stop, TokenInfo, TokenOrigin,
 };
 use protocol::{Mode, Timestamp};
 use serde_json::{Value, json};
@@ -71,6 +71,30 @@ impl Server for FakeServer {
 }
 
 impl ServerMachine for FakeMachine {
+    async fn acp(
+        &self,
+        _: &Globals,
+        stopped: tokio::sync::oneshot::Receiver<()>,
+    ) -> Result<(), Failure> {
+        // It is stopped when whoever could is gone.
+        drop(stopped.await);
+        Ok(())
+    }
+
+    async fn host(
+        &self,
+        _: &Globals,
+        args: HostArgs,
+        stopped: tokio::sync::oneshot::Receiver<()>,
+    ) -> Result<(), Failure> {
+        if args.grace == 1 {
+            return Err(Failure::usage("the folder of the socket is not yours"));
+        }
+        // It is stopped when whoever could is gone.
+        drop(stopped.await);
+        Ok(())
+    }
+
     type Server = FakeServer;
 
     async fn serve(&self, globals: &Globals, args: ServeArgs) -> Result<FakeServer, Failure> {

@@ -6,16 +6,16 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use door_cli::{
-    Check, CheckStatus, DemoProject, Exit, Failure, Globals, House, Machine, Need, SchemaName,
-    Setting, SettingsFile, Stop, Stops, StreamFacts, Streams, UntrustedProject,
+    Check, CheckStatus, DemoProject, Exit, Failure, Globals, House, Machine, Need, SandboxDriver,
+    SchemaName, Setting, SettingsFile, Stop, Stops, StreamFacts, Streams, UntrustedProject,
 };
 use protocol::event::{
     AssistantMessage, DeniedBy, Display, Done, PermissionRequest, PromptFinished, TextDelta,
     ToolCall, ToolDenied, ToolResult, TurnResult, TurnStart, UsageEvent,
 };
 use protocol::{
-    Block, Effect, MessageId, Mode, PromptId, RequestId, Risk, StopReason, Target, Timestamp,
-    ToolCallId, TurnEnd, Usage,
+    Block, Effect, MessageId, Mode, NeuronDriver, PromptId, RequestId, Risk, StopReason, Target,
+    Timestamp, ToolCallId, TurnEnd, Usage,
 };
 use runtime_api::{AgentSettings, Handle};
 use stdx::Secret;
@@ -56,6 +56,10 @@ impl Machine for FakeMachine {
             model: Some(model),
             asked_model: globals.model.clone(),
             mode: globals.mode.unwrap_or(Mode::Ask),
+            sandbox: globals.sandbox.map(|driver| match driver {
+                SandboxDriver::Namespace => NeuronDriver::Namespace,
+                SandboxDriver::Host => NeuronDriver::Host,
+            }),
             key_hints: vec![(
                 "anthropic".to_owned(),
                 "the key of anthropic came from environment, ANTHROPIC_API_KEY".to_owned(),
@@ -476,6 +480,7 @@ pub(crate) fn asks_with(id: &str, summary: &str, suggested_rules: Vec<String>) -
         suggested_rules,
         risk: Risk::Medium,
         reason: Some("mode ask".to_owned()),
+        review: false,
         diff: None,
         checks: Vec::new(),
         expires_at: None,

@@ -19,6 +19,7 @@ fn spent(session: &str, days_ago: i64, model: Option<&str>, cost_usd: Option<f64
             output_tokens: 340,
             cache_read_tokens: 20_000,
             cache_write_tokens: 300,
+            ..Usage::default()
         },
         cost_usd,
     }

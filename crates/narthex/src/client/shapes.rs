@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    CheckpointId, EventBody, Image, MessageId, Mode, PromptId, SessionId, Timestamp, Usage,
+    CheckpointId, EventBody, Image, MessageId, Mode, NeuronDriver, PromptId, SessionId,
+    SessionSandbox, Timestamp, Usage,
 };
 use runtime_api::GoBack;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,10 @@ pub struct CreateSession {
     /// Rules that deny calls, at most 200.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
+    /// What keeps it apart: a sandbox of its own, or `Host` for none; the server's default where
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<NeuronDriver>,
 }
 
 impl CreateSession {
@@ -66,6 +71,12 @@ impl CreateSession {
     #[must_use]
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
+    }
+
+    /// Sets what keeps it apart.
+    #[must_use]
+    pub fn sandbox(self, driver: NeuronDriver) -> Self {
+        Self { sandbox: Some(driver), ..self }
     }
 
     /// Sets the title.
@@ -106,6 +117,9 @@ pub struct SessionSummary {
     /// How many requests wait for an answer.
     #[serde(default)]
     pub pending_requests: u32,
+    /// What keeps it apart; absent where it acts in a neuron of others.
+    #[serde(default)]
+    pub sandbox: Option<SessionSandbox>,
 }
 
 /// What sessions to list.

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use protocol::event::DeniedBy;
 use protocol::{Effect, Mode};
 
+use crate::call::Homes;
 use crate::place::Reach;
 use crate::rule::Pattern;
 use crate::shell::{Part, Script};
@@ -160,7 +161,7 @@ pub(super) fn grants(rule: &Rule, case: &Case<'_>, unit: &Unit<'_>) -> bool {
                 && command::grants(rule, pattern, script, part)
         }
         (Pattern::Place(place), Unit::Path(path)) => {
-            place.matches(path.real, call.cwd, call.home, Reach::Exact) == Some(true)
+            place.matches(path.real, call.cwd, call.homes, Reach::Exact) == Some(true)
                 && (!path.is_write || names_what_acts(rule, call, path.real))
         }
         (Pattern::Domain(domain), Unit::Whole) => call.host.is_some_and(|it| domain.covers(it)),
@@ -185,7 +186,7 @@ fn grants_file(rule: &Rule, case: &Case<'_>, unit: &Unit<'_>, name: Option<&Path
             tool_name::covers(rule.tool(), tool) || tool_name::covers(rule.tool(), case.tool)
         }
         (Pattern::Place(place), Some(name)) if rule.tool() == tool => {
-            place.matches(name, case.call.cwd, case.call.home, Reach::Exact) == Some(true)
+            place.matches(name, case.call.cwd, case.call.homes, Reach::Exact) == Some(true)
                 && (tool != "write_file" || names_what_acts(rule, case.call, name))
         }
         _ => false,
@@ -211,7 +212,7 @@ pub(super) fn protects(rule: &Rule, case: &Case<'_>, unit: &Unit<'_>) -> Fit {
         let Unit::Path(path) = unit else {
             return Fit::Perhaps("the call does not say which files it touches");
         };
-        return match place.matches(path.real, call.cwd, call.home, Reach::Beneath) {
+        return match place.matches(path.real, call.cwd, call.homes, Reach::Beneath) {
             Some(true) => Fit::Yes,
             Some(false) => Fit::No,
             None => Fit::Perhaps("the path cannot be compared"),
@@ -259,11 +260,11 @@ fn named_by(rule: &Rule, case: &Case<'_>, part: &Part) -> Fit {
         if text.is_empty() || text.starts_with('-') {
             continue;
         }
-        let name = match (text.strip_prefix("~/"), case.call.home) {
+        let name = match (text.strip_prefix("~/"), case.call.homes.own) {
             (Some(rest), Some(home)) => flat(&home.join(rest)),
             _ => flat(&folder.join(text)),
         };
-        if place.matches(&name, case.call.cwd, case.call.home, Reach::Beneath) == Some(true) {
+        if place.matches(&name, case.call.cwd, case.call.homes, Reach::Beneath) == Some(true) {
             return Fit::Perhaps("an argument names a file that it protects");
         }
     }
@@ -272,10 +273,10 @@ fn named_by(rule: &Rule, case: &Case<'_>, part: &Part) -> Fit {
 
 /// Tells whether a protecting rule speaks of a place against tools that read. When in doubt it
 /// does.
-pub(super) fn hides(rule: &Rule, cwd: &Path, home: Option<&Path>, real: &Path) -> bool {
+pub(super) fn hides(rule: &Rule, cwd: &Path, homes: Homes<'_>, real: &Path) -> bool {
     let Pattern::Place(place) = rule.pattern() else { return false };
     FileTools::of(rule.tool()) == Some(FileTools::Read)
-        && place.matches(real, cwd, home, Reach::Beneath) != Some(false)
+        && place.matches(real, cwd, homes, Reach::Beneath) != Some(false)
 }
 
 /// Tells whether a deny rule forbids to read any file. The bare name of a tool that searches
@@ -297,7 +298,7 @@ fn protects_file(rule: &Rule, case: &Case<'_>, unit: &Unit<'_>, name: Option<&Pa
             let Some(name) = name else {
                 return Fit::Perhaps("the file that it opens is known only when it runs");
             };
-            match place.matches(name, call.cwd, call.home, Reach::Beneath) {
+            match place.matches(name, call.cwd, call.homes, Reach::Beneath) {
                 Some(true) => Fit::Yes,
                 Some(false) => Fit::No,
                 None => Fit::Perhaps("the path cannot be compared"),

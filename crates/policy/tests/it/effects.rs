@@ -125,3 +125,46 @@ fn a_tool_is_bound_by_rules_under_either_name() {
     let verdict = on_path(&secret, Mode::FullAuto, "read_file", "/srv/app/secret/key");
     assert_eq!(verdict.decision, Deny);
 }
+
+#[test]
+fn an_elevated_call_is_asked_for_whatever_lets_it_run() {
+    let elevated =
+        |command| Call { tool: "elevated", effect: Effect::Destructive, ..shell(command) };
+    let rules = ["elevated", "run_shell", "run_shell(make *)"];
+    for (layers, mode, expected) in [
+        (vec![], Mode::FullAuto, Ask),
+        (vec![], Mode::Ask, Ask),
+        (vec![allow(LayerName::Flags, &rules)], Mode::FullAuto, Ask),
+        (vec![allow(LayerName::User, &["*"])], Mode::Ask, Ask),
+        (vec![deny(LayerName::Session, &["elevated"])], Mode::FullAuto, Deny),
+        (vec![deny(LayerName::Session, &["run_shell(make *)"])], Mode::FullAuto, Deny),
+        (vec![], Mode::Plan, Deny),
+    ] {
+        let policy = policy(layers);
+        let verdict = policy.judge(mode, &elevated("make install"));
+        assert_eq!(verdict.decision, expected, "{verdict:?}");
+        if expected == Ask {
+            assert_eq!(verdict.by, DeniedBy::Rule, "no hook answers it");
+            assert_eq!(verdict.reason, "every call of elevated is asked for");
+            assert_eq!(policy.asked_effect(&elevated("make")), Some(Effect::Destructive));
+            assert!(policy.suggest(&elevated("make")).is_empty(), "no rule would spare it");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_the_shell_holds_for_commands_in_the_background() {
+    let start = |command| Call { tool: "process_start", ..shell(command) };
+    let rules = policy([
+        deny(LayerName::User, &["run_shell(rm *)"]),
+        allow(LayerName::User, &["run_shell(npm run *)"]),
+    ]);
+    for (command, expected) in [("rm -r x", Deny), ("npm run dev", Allow), ("make", Ask)] {
+        assert_eq!(rules.judge(Mode::Ask, &start(command)).decision, expected, "{command}");
+    }
+    let kill = call("process_kill", Effect::Execute, &[]);
+    assert_eq!(rules.judge(Mode::FullAuto, &kill).decision, Allow, "it runs no command");
+    let named = policy([deny(LayerName::User, &["process_start"])]);
+    assert_eq!(named.judge(Mode::FullAuto, &start("make")).decision, Deny);
+    assert_eq!(named.judge(Mode::FullAuto, &shell("make")).decision, Allow);
+}

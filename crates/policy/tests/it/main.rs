@@ -40,7 +40,7 @@ fn policy(layers: impl IntoIterator<Item = Layer>) -> Policy {
 
 fn call<'a>(tool: &'a str, effect: Effect, paths: &'a [PathUse<'a>]) -> Call<'a> {
     let (cwd, home) = (Path::new(CWD), Some(Path::new(HOME)));
-    Call { tool, effect, command: None, host: None, paths, cwd, home }
+    Call { tool, effect, command: None, host: None, paths, cwd, homes: home.into() }
 }
 
 fn shell(command: &str) -> Call<'_> {

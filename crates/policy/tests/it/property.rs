@@ -190,7 +190,7 @@ impl Owned {
             host: None,
             paths: &paths,
             cwd: Path::new(CWD),
-            home: Some(Path::new(HOME)),
+            homes: Some(Path::new(HOME)).into(),
         })
     }
 }

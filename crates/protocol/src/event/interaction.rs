@@ -30,6 +30,10 @@ pub struct PermissionRequest {
     /// Why it is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether it would run, and is asked for only because such calls are reviewed in this
+    /// session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub review: bool,
     /// The change as a unified diff, where it can be told beforehand; at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,

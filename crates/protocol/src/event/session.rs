@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Effect, Mode, NeuronId, SessionId};
+use crate::{Effect, Mode, NeuronId, SessionId, SessionSandbox};
 
 /// The session opens. First event of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,9 +35,15 @@ pub struct SessionStart {
     /// The neuron that it acts in; `cwd` is a folder inside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neuron: Option<NeuronId>,
+    /// What keeps the session apart, where that neuron is its own, made over `cwd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SessionSandbox>,
     /// Effects that are asked for, whatever the mode and the session's own rules allow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks_for: Vec<Effect>,
+    /// The most steps of a prompt that says nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
 }
 
 /// What the model is told before the transcript. Recorded once, so that the prefix of every

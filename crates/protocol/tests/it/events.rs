@@ -18,7 +18,14 @@ fn target() -> Target {
 }
 
 fn usage() -> Usage {
-    Usage { input_tokens: 100, output_tokens: 20, cache_read_tokens: 900, cache_write_tokens: 50 }
+    let (cache_read_tokens, cache_write_tokens) = (900, 50);
+    Usage {
+        input_tokens: 100,
+        output_tokens: 20,
+        cache_read_tokens,
+        cache_write_tokens,
+        ..Usage::default()
+    }
 }
 
 fn result() -> TurnResult {
@@ -86,7 +93,9 @@ fn sample(kind: EventKind) -> EventBody {
             deny: vec!["read_file(secret/**)".into()],
             append_system_prompt: Some("Be brief.".into()),
             neuron: Some(NeuronId::new("build-1")),
+            sandbox: None,
             asks_for: vec![Effect::Destructive],
+            max_turns: Some(80),
         }
         .into(),
         EventKind::ContextSet => ContextSet { system: "You are …".into() }.into(),
@@ -239,6 +248,7 @@ fn sample(kind: EventKind) -> EventBody {
             suggested_rules: vec!["run_shell(npm test *)".into()],
             risk: Risk::Medium,
             reason: Some("commands are asked for in mode ask".into()),
+            review: false,
             diff: Some("+one".into()),
             checks: vec![Finding {
                 rule_id: "secret".into(),

@@ -1,7 +1,6 @@
 //! Files that a prompt brings along: read in the session's workspace, under its rules, before the
 //! prompt is recorded.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,8 @@ use driver_api::{Clock, EntryKind, Located, Workspace, WorkspaceError};
 use policy::{Call, Decision, PathUse, Policy};
 use protocol::{Effect, Image, Mode, Refusal, RefusalCode};
 use runtime_api::{Error, Prompt, PromptPart};
+
+use super::gate::KnownHomes;
 
 /// Bytes of text and images in a prompt: what doors take in one body.
 pub(crate) const PROMPT_BYTES_MAX: usize = 25 * 1024 * 1024;
@@ -40,7 +41,7 @@ pub(crate) struct Files {
     pub(crate) workspace: Arc<dyn Workspace>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) mode: Mode,
-    pub(crate) home: Option<PathBuf>,
+    pub(crate) homes: KnownHomes,
 }
 
 /// Tells whether a prompt names files.
@@ -156,7 +157,7 @@ impl Files {
             host: None,
             paths: &paths,
             cwd: self.workspace.cwd(),
-            home: self.home.as_deref(),
+            homes: self.homes.get(),
         };
         let verdict = self.policy.judge(self.mode, &call);
         (verdict.decision == Decision::Deny).then_some(verdict.reason)

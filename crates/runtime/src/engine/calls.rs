@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, Asks, CallFacts, Progress, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+    Access, Asks, CallFacts, ProcessScope, Progress, Tool, ToolContext, ToolError, ToolHost,
+    ToolOutcome,
 };
 use policy::Policy;
-use protocol::ToolCallId;
 use protocol::event::Answer;
+use protocol::{NeuronId, SessionId, ToolCallId};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+
+use super::gate::KnownHomes;
 
 /// How many calls of one session run at a time.
 pub(crate) const PARALLEL_MAX: usize = 8;
@@ -109,10 +112,14 @@ impl Asker {
 /// What the runtime does for a call.
 #[derive(Debug)]
 pub(crate) struct Host {
+    pub(crate) services: Arc<super::options::Services>,
+    pub(crate) session: SessionId,
+    /// The neuron that the session acts in.
+    pub(crate) neuron: Option<NeuronId>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) cwd: PathBuf,
-    pub(crate) home: Option<PathBuf>,
+    pub(crate) homes: KnownHomes,
     /// Absent where no call runs yet.
     pub(crate) asker: Option<Asker>,
 }
@@ -124,7 +131,16 @@ impl ToolHost for Host {
     }
 
     fn may_read(&self, path: &Path) -> bool {
-        !self.policy.hides(&self.cwd, self.home.as_deref(), path)
+        !self.policy.hides(&self.cwd, self.homes.get(), path)
+    }
+
+    fn processes(&self) -> Option<ProcessScope> {
+        // Whoever acts in a neuron sees what runs there.
+        let name = match &self.neuron {
+            Some(neuron) => scope_of(neuron),
+            None => format!("session {}", self.session),
+        };
+        Some(ProcessScope { name, over: self.services.tenures.of(&self.session) })
     }
 
     async fn ask(&self, asks: Asks) -> Option<Answer> {
@@ -134,6 +150,34 @@ impl ToolHost for Host {
             () = asker.cancel.cancelled() => None,
             answer = asker.ask(asks) => answer,
         }
+    }
+}
+
+/// Names the processes that calls in a neuron have left running.
+pub(crate) fn scope_of(neuron: &NeuronId) -> String {
+    format!("neuron {neuron}")
+}
+
+/// How long what the calls of sessions left running may go on: until their session is closed. One
+/// that is only dropped from memory goes on with them.
+#[derive(Debug, Default)]
+pub(crate) struct Tenures(Mutex<HashMap<SessionId, CancellationToken>>);
+
+impl Tenures {
+    /// Returns what is cancelled with a session. Only sessions that ask are remembered.
+    pub(crate) fn of(&self, session: &SessionId) -> CancellationToken {
+        self.all().entry(session.clone()).or_default().clone()
+    }
+
+    /// Ends what a session left running.
+    pub(crate) fn end(&self, session: &SessionId) {
+        if let Some(over) = self.all().remove(session) {
+            over.cancel();
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,9 +26,11 @@ pub(crate) fn disarm(
                 cwd.clone_into(&mut start.cwd);
                 start.mode = start.mode.min(mode_max);
                 start.neuron = None;
+                start.sandbox = None;
                 start.tools = tools.to_vec();
                 start.allow.clear();
                 start.append_system_prompt = None;
+                start.max_turns = None;
                 // What forbids is kept, and must be understood: left out it would allow.
                 check_each("log: deny", &start.deny)?;
                 start.into()

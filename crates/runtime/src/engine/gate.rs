@@ -3,10 +3,10 @@
 //! Schema, then facts (real paths are looked up first), then policy; what must be asked for is
 //! asked for, or denied where nobody can be asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use driver_api::{Access, CallFacts, Tool, ToolError, Workspace};
-use policy::{Call as PolicyCall, PathUse, Policy};
+use policy::{Call as PolicyCall, Homes, PathUse, Policy};
 use protocol::event::ToolCall;
 use protocol::{Mode, Target, ToolCallId};
 use serde_json::{Map, Value};
@@ -93,13 +93,42 @@ pub(crate) async fn examine(
     }
 }
 
+/// The home folders that rules are about, where a session acts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownHomes {
+    own: Option<PathBuf>,
+    outer: Option<PathBuf>,
+}
+
+impl KnownHomes {
+    /// Notes those of a workspace and of the user of this machine.
+    pub(crate) fn of(workspace: &dyn Workspace, user: Option<&Path>) -> Self {
+        let Homes { own, outer } = homes(workspace, user);
+        Self { own: own.map(Path::to_owned), outer: outer.map(Path::to_owned) }
+    }
+
+    /// Hands them to the policy.
+    pub(crate) fn get(&self) -> Homes<'_> {
+        Homes { own: self.own.as_deref(), outer: self.outer.as_deref() }
+    }
+}
+
+/// Returns the home folders that rules are about: in a workspace with a home of its own that one,
+/// and the user's where they protect.
+pub(crate) fn homes<'a>(workspace: &'a dyn Workspace, user: Option<&'a Path>) -> Homes<'a> {
+    match workspace.home() {
+        Some(home) => Homes { own: Some(home), outer: user },
+        None => user.into(),
+    }
+}
+
 /// What a verdict rests on besides the call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) mode: Mode,
     pub(crate) cwd: &'a Path,
-    pub(crate) home: Option<&'a Path>,
+    pub(crate) homes: Homes<'a>,
     /// The session's own folder for long outputs: reading on there is not asked for.
     pub(crate) lent: &'a Path,
 }
@@ -129,7 +158,7 @@ impl Judge<'_> {
             host: None,
             paths: &paths,
             cwd: self.cwd,
-            home: self.home,
+            homes: self.homes,
         };
         judge(self.policy, self.mode, &call)
     }

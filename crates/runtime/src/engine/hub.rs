@@ -4,13 +4,14 @@ mod copies;
 mod create;
 mod neurons;
 mod remove;
+mod sandboxes;
 mod slots;
 mod take_up;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use driver_api::{Fault, LogRow};
+use driver_api::{BringOver, BroughtOver, Fault, LogRow};
 use protocol::event::{Answer, RewindScope, SessionEnd};
 use protocol::{
     CheckpointId, EventBody, FrameId, Mode, Refusal, RefusalCode, RequestId, Seq, SessionId,
@@ -19,8 +20,8 @@ use protocol::{
 use runtime_api::{
     AgentSettings, CreateSession, Error, ExportedSession, ForkPoint, GoBack, Interrupt,
     MessagesAfter, MessagesPage, ModelListing, Overflow, Pending, PointInfo, Position, Prompt,
-    PromptAccepted, Runtime, SessionFilter, SessionInfo, SessionUsage, Shown, SlashCommand, Spent,
-    Subscription, TakeUp, WentBack,
+    PromptAccepted, Runtime, SessionFilter, SessionInfo, SessionState, SessionUsage, Shown,
+    SlashCommand, Spent, Subscription, TakeUp, WentBack,
 };
 use tokio::sync::oneshot;
 
@@ -28,6 +29,7 @@ use super::letters;
 use super::mailbox::{Arrival, Message, Reply};
 use super::opening::{self, Why};
 use super::options::Services;
+use super::own;
 use super::stored::{self, Cursors, refused};
 use super::{attachments, slash};
 use slots::Core;
@@ -158,10 +160,17 @@ impl Core {
 
     /// Returns the facts of a session, open or stored.
     async fn info(&self, id: &SessionId) -> Result<SessionInfo, Error> {
-        match self.slot(id).and_then(|slot| slot.info()) {
-            Some(info) => Ok(info),
-            None => stored::whole_info(&*self.services.options.store, id).await,
+        let options = &self.services.options;
+        let mut info = match self.slot(id).and_then(|slot| slot.info()) {
+            Some(info) => info,
+            None => stored::whole_info(&*options.store, id).await?,
+        };
+        if let (Some(neuron), Some(sandbox), SessionState::Idle) =
+            (&info.neuron, info.sandbox, info.state)
+        {
+            info.changes_waiting = own::waiting(options, neuron, sandbox).await;
         }
+        Ok(info)
     }
 
     /// Lists the models that sessions may name, the default one first.
@@ -330,7 +339,13 @@ impl Runtime for Hub {
         let mut listed = stored::list(self.store(), filter).await?;
         for info in &mut listed {
             info.is_open = self.core.slot(&info.id).is_some();
-            info.neuron = self.core.neuron_of(&info.id).await?;
+            let Some((neuron, sandbox)) = self.core.neuron_of(&info.id).await? else { continue };
+            info.sandbox = sandbox;
+            if let Some(sandbox) = sandbox.filter(|_| !info.is_open) {
+                let options = &self.services().options;
+                info.changes_waiting = own::waiting(options, &neuron, sandbox).await;
+            }
+            info.neuron = Some(neuron);
         }
         Ok(listed)
     }
@@ -395,6 +410,14 @@ impl Runtime for Hub {
 
     async fn remove(&self, session: &SessionId) -> Result<(), Error> {
         self.core.remove(session).await
+    }
+
+    async fn bring_over(&self, session: &SessionId, how: BringOver) -> Result<BroughtOver, Error> {
+        self.core.bring_over(session, how).await
+    }
+
+    async fn discard(&self, session: &SessionId) -> Result<u64, Error> {
+        self.core.discard(session).await
     }
 
     async fn shutdown(&self) {

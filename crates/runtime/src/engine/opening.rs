@@ -9,7 +9,7 @@ use protocol::{EventBody, FrameId, Life, Seq, SessionId};
 use runtime_api::{AgentSettings, Error};
 
 use super::options::Services;
-use super::place::{self, Unreachable};
+use super::place::{self, Site, Unreachable};
 use super::rules::session_policy;
 use super::session::{Parts, Session};
 use super::stored::{refused, rows};
@@ -74,17 +74,18 @@ async fn open_owned(
     let folded = fold_tail(&**store, lease, row.last_seq).await.map_err(refused)?;
     let mut roots = agent.roots.clone();
     roots.retain(|root| *root != row.cwd);
-    let neuron = folded.state.neuron.as_ref();
-    let opened = place::open(&services.options, neuron, &row.cwd, &roots).await;
+    let site = Site { cwd: &row.cwd, ..Site::of(&folded.state) };
+    let opened = place::reopen(&services.options, site, &roots).await;
     let (workspace, refusal) = match opened {
         // What is recorded of it can be read all the same; a prompt is refused.
-        Err(Error::Refusal(refusal)) if neuron.is_some() => {
+        Err(Error::Refusal(refusal)) if site.neuron.is_some() => {
             let nowhere: Arc<dyn Workspace> = Arc::new(Unreachable::new(&row.cwd, &refusal));
             (nowhere, Some(refusal))
         }
-        opened => (opened?, None),
+        opened if site.neuron.is_some() => (opened?, None),
+        opened => (place::with_client(&services.options, &agent, &lease.session, opened?), None),
     };
-    let above = services.options.policies.current();
+    let above = services.options.policies.above(agent.policy.as_ref());
     let policy = session_policy(&above, &agent, &folded.state)?;
     let mut session = Session::new(Parts {
         services: Arc::clone(services),

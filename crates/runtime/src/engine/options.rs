@@ -10,9 +10,10 @@ use driver_api::{
 use protocol::{Mode, encode_id};
 use runtime_api::Handle;
 
-use super::calls::PathLocks;
+use super::calls::{PathLocks, Tenures};
 use super::day::Day;
 use super::hub::Hub;
+use super::own::Sandboxes;
 use super::policies::Policies;
 use super::toolbox::Toolbox;
 use super::viewers::Watchers;
@@ -35,6 +36,8 @@ pub struct Options {
     pub workspaces: Arc<dyn Workspaces>,
     /// Where tools of sessions in a neuron act; without, there is no such session.
     pub neurons: Option<Arc<dyn Neurons>>,
+    /// What sandboxes of sessions' own are; without, there are none.
+    pub sandboxes: Option<Sandboxes>,
     /// The layers above the session.
     pub policies: Policies,
     /// The time.
@@ -79,6 +82,8 @@ pub(crate) struct Services {
     pub(crate) options: Options,
     pub(crate) toolbox: Toolbox,
     pub(crate) path_locks: PathLocks,
+    /// How long what calls left running may go on.
+    pub(crate) tenures: Tenures,
     /// What all sessions spend together.
     pub(crate) day: Day,
     /// Those who watch all sessions.
@@ -88,8 +93,8 @@ pub(crate) struct Services {
 impl Services {
     fn new(options: Options) -> Self {
         let toolbox = Toolbox::new(options.tools.clone(), options.tool_sources.clone());
-        let (path_locks, day, watchers) = Default::default();
-        Self { options, toolbox, path_locks, day, watchers }
+        let (path_locks, tenures, day, watchers) = Default::default();
+        Self { options, toolbox, path_locks, tenures, day, watchers }
     }
 
     /// Returns a fresh id in its wire form.

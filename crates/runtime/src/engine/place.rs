@@ -5,13 +5,58 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::{
-    Contents, FileStat, Located, NeuronError, Output, Process, Spawn, Workspace, WorkspaceError,
+    Contents, FileStat, Located, NeuronError, Output, Place, Process, Spawn, Workspace,
+    WorkspaceError,
 };
-use protocol::{NeuronId, Refusal, RefusalCode};
-use runtime_api::Error;
+use protocol::{NeuronId, Refusal, RefusalCode, SessionId, SessionSandbox};
+use runtime_api::{AgentSettings, Error};
 use tokio::sync::mpsc;
 
 use super::options::Options;
+use super::own;
+use crate::kernel::State;
+
+/// Says where a session acts, for whoever brings tools to it.
+pub(crate) fn of(state: &State) -> Place<'_> {
+    at(state.neuron.as_ref(), &state.cwd)
+}
+
+/// Says the same of a session that is about to begin.
+pub(crate) fn at<'a>(neuron: Option<&'a NeuronId>, cwd: &'a str) -> Place<'a> {
+    neuron.map_or(Place::Folder(cwd), Place::Neuron)
+}
+
+/// Where a session acts, as its log says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) neuron: Option<&'a NeuronId>,
+    /// What it is where the neuron is the session's own, made over `cwd`.
+    pub(crate) sandbox: Option<SessionSandbox>,
+    pub(crate) cwd: &'a str,
+}
+
+impl<'a> Site<'a> {
+    /// Says it of a session that is open.
+    pub(crate) fn of(state: &'a State) -> Self {
+        Self { neuron: state.neuron.as_ref(), sandbox: state.sandbox, cwd: &state.cwd }
+    }
+}
+
+/// Opens the folder of a session that there was before. Its own sandbox is started again where it
+/// does not run.
+///
+/// # Errors
+/// As [`open`]; `not_supported` and `no_capacity` for a sandbox.
+pub(crate) async fn reopen(
+    options: &Options,
+    site: Site<'_>,
+    roots: &[String],
+) -> Result<Arc<dyn Workspace>, Error> {
+    if let (Some(neuron), Some(sandbox)) = (site.neuron, site.sandbox) {
+        own::ensure(options, neuron, sandbox, site.cwd).await?;
+    }
+    open(options, site.neuron, site.cwd, roots).await
+}
 
 /// Opens the folder in which a session acts. In a neuron an empty `cwd` is its working folder, and
 /// `roots`, which are folders of the machine, do not count.
@@ -36,6 +81,31 @@ pub(crate) async fn open(
     neurons.workspace(neuron, cwd).await.map_err(refused)
 }
 
+/// Puts what the client of a session lends over its folder of this machine.
+pub(crate) fn with_client(
+    options: &Options,
+    agent: &AgentSettings,
+    id: &SessionId,
+    own: Arc<dyn Workspace>,
+) -> Arc<dyn Workspace> {
+    match &agent.lender {
+        Some(lender) => options.workspaces.lent(own, Arc::clone(lender.get()), id),
+        None => own,
+    }
+}
+
+/// Lets what brings tools inside of a neuron begin there.
+pub(crate) async fn bring_tools(
+    options: &Options,
+    neuron: Option<&NeuronId>,
+    workspace: &Arc<dyn Workspace>,
+) {
+    let Some(neuron) = neuron else { return };
+    for source in &options.tool_sources {
+        source.enter(neuron, workspace).await;
+    }
+}
+
 /// Turns a workspace's no into the caller's.
 pub(crate) fn unfit(error: WorkspaceError) -> Error {
     match error {
@@ -44,7 +114,8 @@ pub(crate) fn unfit(error: WorkspaceError) -> Error {
     }
 }
 
-fn refused(error: NeuronError) -> Error {
+/// Turns a neuron's no into the caller's.
+pub(crate) fn refused(error: NeuronError) -> Error {
     let code = match error {
         NeuronError::Fault(fault) => return Error::Fault(fault),
         NeuronError::Workspace(error) => return unfit(error),

@@ -10,6 +10,10 @@ use crate::kernel::State;
 /// be looked through at every call.
 const RULES_MAX: usize = 200;
 
+/// Steps that a prompt or a session may ask for: what turns have where nothing is said. More is
+/// for whoever sets the session up.
+pub(crate) const STEPS_MAX: u32 = 200;
+
 /// Characters of a session's own text after the system prompt: it is sent with every request.
 const APPEND_CHARS_MAX: usize = 100_000;
 
@@ -23,6 +27,9 @@ pub(crate) fn check(wanted: &CreateSession) -> Result<(), Refusal> {
     if wanted.asks_for.contains(&Effect::Interact) {
         let message = "asks_for: 'interact' is never asked for, since it asks a person itself";
         return Err(invalid(message.to_owned()));
+    }
+    if wanted.max_turns.is_some_and(|steps| !(1..=STEPS_MAX).contains(&steps)) {
+        return Err(invalid(format!("max_turns: expected 1 to {STEPS_MAX}")));
     }
     let text = wanted.append_system_prompt.as_deref().unwrap_or_default();
     let chars = text.chars().count();
@@ -68,7 +75,8 @@ pub(crate) fn session_policy(
     session.allow = parse("allow", &state.own.allow)?;
     session.allow.extend(parse("rule", &state.rules)?);
     session.deny = parse("deny", &state.own.deny)?;
-    Ok(above.tighten(session).tighten(flags).asking_for(&state.asks_for))
+    let policy = above.tighten(session).tighten(flags);
+    Ok(policy.asking_for(&state.asks_for).asking_for(&agent.asks_for))
 }
 
 fn invalid(message: String) -> Refusal {

@@ -13,6 +13,7 @@ mod interact;
 mod interrupt;
 mod live;
 mod obey;
+mod queue;
 mod requests;
 mod resume;
 mod settle;
@@ -133,7 +134,7 @@ impl Session {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { services, id, state, lease, workspace, agent, above, policy, viewers } = parts;
         let now = services.options.clock.now();
-        let live = Live::new(&services, &state);
+        let live = Live::new(&services, &state, agent.tools.as_ref());
         let (outbox, frame) = (Outbox::default(), FrameId::default());
         let (snapshot_at, face) = (Seq(0), Arc::new(Face::new(agent.clone())));
         Self {
@@ -170,8 +171,9 @@ impl Session {
         self.flush().await
     }
 
-    /// Lives until the session is closed, hibernates or is lost.
-    pub(crate) async fn run(mut self, mut mailbox: mpsc::Receiver<Message>) -> Ended {
+    /// Lives until the session is closed, hibernates or is lost. Boxed, as are the waits of what
+    /// happens seldom: a future holds what it took twice, and room for its largest wait.
+    pub(crate) async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<Message>) -> Ended {
         let ended = self.live(&mut mailbox).await;
         self.live.cancel.cancel();
         self.live.effects.shutdown().await;
@@ -179,7 +181,7 @@ impl Session {
             Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "a session lost its log");
-                self.tell_loss(&error).await;
+                Box::pin(self.tell_loss(&error)).await;
                 self.let_go().await;
                 Ended::Lost
             }
@@ -227,39 +229,39 @@ impl Session {
                 // First, so that no flood of live pieces keeps a stop from being heard.
                 message = mailbox.recv() => match message {
                     Some(Message::Close(reason, reply)) => {
-                        self.close(reason).await?;
+                        Box::pin(self.close(reason)).await?;
                         // The asker may have gone; the session is closed all the same.
                         let _gone = reply.send(Ok(()));
                         return Ok(Ended::Closed);
                     }
-                    Some(message) => self.handle(message).await?,
+                    Some(message) => Box::pin(self.handle(message)).await?,
                     None => {
-                        self.close(SessionEnd::Shutdown).await?;
+                        Box::pin(self.close(SessionEnd::Shutdown)).await?;
                         return Ok(Ended::Closed);
                     }
                 },
                 Some(delta) = next_delta(&mut self.live.deltas) => self.delta(delta).await?,
-                Some((call, piece)) = self.live.progress.1.recv() => {
+                (call, piece) = self.live.progress.next() => {
                     self.progress(call, piece).await?;
                 }
-                Some(inquiry) = self.live.inquiries.next() => self.inquire(*inquiry),
+                inquiry = self.live.inquiries.next() => self.inquire(*inquiry),
                 Some(outcome) = self.live.effects.join_next(), if !self.live.effects.is_empty() => {
                     match outcome {
-                        Ok(outcome) => self.settle(outcome).await?,
-                        Err(error) => self.broken(&error).await?,
+                        Ok(outcome) => Box::pin(self.settle(outcome)).await?,
+                        Err(error) => Box::pin(self.broken(&error)).await?,
                     }
                 }
                 () = clock.sleep(flush_in.unwrap_or_default()), if flush_in.is_some() => {
                     self.flush().await?;
                 }
                 () = clock.sleep(attention_in.unwrap_or_default()), if attention_in.is_some() => {
-                    self.attend().await?;
+                    Box::pin(self.attend()).await?;
                 }
                 () = clock.sleep(time_left.unwrap_or_default()), if time_left.is_some() => {
                     self.time_is_over();
                 }
                 () = clock.sleep(grace.unwrap_or_default()), if grace.is_some() => {
-                    self.abandon().await?;
+                    Box::pin(self.abandon()).await?;
                 }
                 () = clock.sleep(Duration::from_millis(idle_ms)), if is_idle => {
                     if !self.viewers.any() && mailbox.is_empty() {

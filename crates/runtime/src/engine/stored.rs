@@ -48,6 +48,8 @@ pub(crate) fn info(
         pending: 0,
         last_frame: FrameId(0),
         neuron: None,
+        sandbox: None,
+        changes_waiting: 0,
         steps: 0,
     }
 }
@@ -82,6 +84,7 @@ pub(crate) async fn whole_info(store: &dyn Store, id: &SessionId) -> Result<Sess
     info.usage = state.usage;
     info.context_tokens = state.tokens();
     info.neuron = state.neuron;
+    info.sandbox = state.sandbox;
     Ok(info)
 }
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use driver_api::{
-    Asks, CallFacts, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSource, ToolSpec,
-    Workspace,
+    Asks, CallFacts, Place, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, ToolSource,
+    ToolSpec, Workspace,
 };
 use protocol::{Refusal, RefusalCode};
+use runtime_api::SharedTools;
 use serde_json::{Map, Value};
 
 use super::gate::Schema;
@@ -53,12 +54,15 @@ impl Offer {
     }
 }
 
+/// Where a session acts, and the tools that its client brings.
+pub(crate) type Site<'a> = (Place<'a>, Option<&'a SharedTools>);
+
 /// All tools of a runtime.
 #[derive(Debug)]
 pub(crate) struct Toolbox {
     native: Vec<Arc<dyn Tool>>,
     sources: Vec<Arc<dyn ToolSource>>,
-    /// All native tools: what most sessions are offered, made once for all of them.
+    /// All common native tools: what most sessions are offered, made once for all of them.
     all: Arc<Offer>,
     names: Vec<String>,
     /// Native tools under other names, made at their first use: no more than there are names.
@@ -71,13 +75,15 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     pub(crate) fn new(native: Vec<Arc<dyn Tool>>, sources: Vec<Arc<dyn ToolSource>>) -> Self {
-        let all = Arc::new(Offer::of(native.clone()));
-        let names = native.iter().map(|tool| tool.spec().name.clone()).collect();
+        let common: Vec<_> = native.iter().filter(|tool| tool.is_common()).cloned().collect();
+        let names = common.iter().map(|tool| tool.spec().name.clone()).collect();
+        let all = Arc::new(Offer::of(common));
         let (renamed, choices, schemas) = Default::default();
         Self { native, sources, all, names, renamed, choices, schemas }
     }
 
-    /// Returns the names of all native tools, in the order in which models see them.
+    /// Returns the names of the native tools that sessions have which choose none, in the order in
+    /// which models see them.
     pub(crate) fn native_names(&self) -> &[String] {
         &self.names
     }
@@ -97,12 +103,21 @@ impl Toolbox {
         Some(Arc::clone(made))
     }
 
-    /// Finds a tool of a source.
-    pub(crate) fn foreign(&self, name: &str, cwd: &str) -> Option<Arc<dyn Tool>> {
-        self.sources.iter().find_map(|source| source.find(name, cwd))
+    /// Finds a tool of a source; first of the session's own.
+    pub(crate) fn foreign(&self, name: &str, (place, own): Site<'_>) -> Option<Arc<dyn Tool>> {
+        self.all_sources(own).find_map(|source| source.find(name, place))
     }
 
-    /// Checks the native tools that a session is to be offered; all where nothing is said.
+    /// Returns a session's own source, and those of all sessions.
+    fn all_sources<'a>(
+        &'a self,
+        own: Option<&'a SharedTools>,
+    ) -> impl Iterator<Item = &'a Arc<dyn ToolSource>> {
+        own.map(SharedTools::get).into_iter().chain(&self.sources)
+    }
+
+    /// Checks the native tools that a session is to be offered; the common ones where nothing is
+    /// said.
     ///
     /// # Errors
     /// `invalid`, with the name that no tool has, or that stands there twice.
@@ -127,9 +142,13 @@ impl Toolbox {
 
     /// Returns the names of the tools of sources that a session which begins now is offered
     /// besides `chosen`.
-    pub(crate) fn offered_by_sources(&self, chosen: &[String], cwd: &str) -> Vec<String> {
+    pub(crate) fn offered_by_sources(
+        &self,
+        chosen: &[String],
+        (place, own): Site<'_>,
+    ) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for tool in self.sources.iter().flat_map(|source| source.offers(cwd)) {
+        for tool in self.all_sources(own).flat_map(|source| source.offers(place)) {
             let name = &tool.spec().name;
             let is_taken = self.native(name).is_some() || names.contains(name);
             if is_taken || !is_name(name) || chosen.len() + names.len() >= TOOLS_MAX {
@@ -144,10 +163,10 @@ impl Toolbox {
 
     /// Returns those of some names that a call may add to what its session is offered. Native
     /// tools are what the session was created with, and no call changes that.
-    pub(crate) fn activatable(&self, names: Vec<String>, cwd: &str) -> Vec<String> {
+    pub(crate) fn activatable(&self, names: Vec<String>, site: Site<'_>) -> Vec<String> {
         let mut names = names;
         names.retain(|name| {
-            is_name(name) && self.native(name).is_none() && self.foreign(name, cwd).is_some()
+            is_name(name) && self.native(name).is_none() && self.foreign(name, site).is_some()
         });
         names
     }
@@ -157,7 +176,7 @@ impl Toolbox {
     pub(crate) fn offer(
         &self,
         names: &[String],
-        cwd: &str,
+        site: Site<'_>,
         last: Option<&Arc<Offer>>,
     ) -> Arc<Offer> {
         if names == self.names {
@@ -167,7 +186,7 @@ impl Toolbox {
         for name in names {
             let native = self.native(name);
             is_native &= native.is_some();
-            tools.extend(native.or_else(|| self.foreign(name, cwd)));
+            tools.extend(native.or_else(|| self.foreign(name, site)));
         }
         if let Some(last) = last
             && last.is_made_of(&tools)
@@ -227,6 +246,14 @@ struct Renamed {
 impl Tool for Renamed {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn effect(&self) -> protocol::Effect {
+        self.tool.effect()
+    }
+
+    fn is_common(&self) -> bool {
+        self.tool.is_common()
     }
 
     async fn facts(

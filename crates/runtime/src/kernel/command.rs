@@ -30,6 +30,8 @@ pub(crate) struct Decided {
     pub(crate) rule: Option<String>,
     /// What the model reads in answer to a question or plan.
     pub(crate) told: String,
+    /// Whether an embedding application decided.
+    pub(crate) is_host: bool,
 }
 
 /// Why and how a turn ends other than by the model's wish.
@@ -124,9 +126,11 @@ pub(crate) enum Command {
     Close(SessionEnd),
 }
 
-/// Returns the denial of a call that a person, the clock or a stop said no to.
-pub(crate) fn denial_by(by: DecidedBy) -> DeniedBy {
+/// Returns the denial of a call that a person, an embedding application, the clock or a stop said
+/// no to.
+pub(crate) fn denial_by(by: DecidedBy, is_host: bool) -> DeniedBy {
     match by {
+        DecidedBy::Client if is_host => DeniedBy::Host,
         DecidedBy::Client | DecidedBy::Interrupt => DeniedBy::User,
         DecidedBy::Timeout => DeniedBy::Timeout,
         DecidedBy::Policy => DeniedBy::Policy,

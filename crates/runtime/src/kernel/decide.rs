@@ -218,7 +218,7 @@ fn activate(state: &State, names: Vec<String>) -> Vec<EventBody> {
 /// Records a decision and what follows from it at once: the denial or result of the call, the new
 /// mode of an approved plan, the end of a turn that paused.
 fn resolve(state: &State, decided: Decided, now: Timestamp) -> Result<Vec<EventBody>, Refusal> {
-    let Decided { request, answer, by, rule, told } = decided;
+    let Decided { request, answer, by, rule, told, is_host } = decided;
     let Some(wait) = state.wait(&request) else {
         return Err(if state.resolved.contains(&request) {
             let message = format!("request {request} was decided before");
@@ -250,7 +250,7 @@ fn resolve(state: &State, decided: Decided, now: Timestamp) -> Result<Vec<EventB
             resolved.words.clone_from(&feedback);
             let reason = denial(feedback, by);
             events.extend(call.map(|(tool_call_id, tool_name)| {
-                ToolDenied { tool_call_id, tool_name, reason, by: denial_by(by) }.into()
+                ToolDenied { tool_call_id, tool_name, reason, by: denial_by(by, is_host) }.into()
             }));
         }
         Answer::Chosen { answers, other } => {

@@ -94,8 +94,10 @@ fn session_start(state: &mut State, start: &SessionStart) {
     state.mode = start.mode;
     state.title.clone_from(&start.title);
     state.neuron.clone_from(&start.neuron);
+    state.sandbox = start.sandbox;
     state.tools.clone_from(&start.tools);
     state.asks_for.clone_from(&start.asks_for);
+    state.max_turns = start.max_turns;
     state.own = OwnRules { allow: start.allow.clone(), deny: start.deny.clone() };
     state.has_own_words = start.append_system_prompt.is_some();
 }

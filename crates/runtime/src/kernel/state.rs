@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::event::{InteractionKind, PauseKind, PromptStarted};
 use protocol::{
-    CheckpointId, Effect, MessageId, Mode, NeuronId, PromptId, RequestId, Seq, StopReason,
-    Timestamp, ToolCallId, TreeId, Usage,
+    CheckpointId, Effect, MessageId, Mode, NeuronId, PromptId, RequestId, Seq, SessionSandbox,
+    StopReason, Timestamp, ToolCallId, TreeId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::view::View;
 pub(crate) const FILES_MAX: usize = 2_000;
 
 /// The version of the encoding in snapshots. It grows with every change of [`State`].
-pub(crate) const SNAPSHOT_VERSION: u32 = 5;
+pub(crate) const SNAPSHOT_VERSION: u32 = 6;
 
 /// How many tools a session is offered at most: more than any provider takes, and few enough for
 /// their names to be held in every state.
@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) cwd: String,
     /// The neuron that the folder is in; none for a folder of the machine.
     pub(crate) neuron: Option<NeuronId>,
+    /// What keeps it apart, where that neuron is its own.
+    pub(crate) sandbox: Option<SessionSandbox>,
     /// The names of the tools that it is offered, in the order in which models see them. It only
     /// grows, at its end, so that requests keep their beginning.
     pub(crate) tools: Vec<String>,
@@ -76,6 +78,8 @@ pub(crate) struct State {
     pub(crate) own: OwnRules,
     /// Effects that are asked for whatever lets them run.
     pub(crate) asks_for: Vec<Effect>,
+    /// The most steps of a prompt that says nothing of it.
+    pub(crate) max_turns: Option<u32>,
     /// Whether its first event holds a text of its own for the system prompt.
     pub(crate) has_own_words: bool,
     /// Steps that were begun.
@@ -288,11 +292,6 @@ impl State {
         calls.iter().find(
             |call| matches!(&call.stage, CallStage::Asking(wait, _) if wait.request == *request),
         )
-    }
-
-    /// Returns the folder of the machine that it acts in; empty for a session in a neuron.
-    pub(crate) fn folder(&self) -> &str {
-        if self.neuron.is_some() { "" } else { &self.cwd }
     }
 
     /// Returns the model that the running turn asks, or the next one would.

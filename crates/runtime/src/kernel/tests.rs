@@ -440,6 +440,7 @@ impl Session {
                     suggested_rules: Vec::new(),
                     risk: Risk::Low,
                     reason: None,
+                    review: false,
                     diff: None,
                     checks: Vec::new(),
                     expires_at: None,
@@ -474,7 +475,7 @@ fn decided(wait: &Wait, is_yes: bool) -> Decided {
         (InteractionKind::Plan, false) => Answer::Rejected { feedback: None },
     };
     let (request, by, rule) = (wait.request.clone(), DecidedBy::Client, None);
-    Decided { request, answer, by, rule, told: "the user decided".into() }
+    Decided { request, answer, by, rule, told: "the user decided".into(), is_host: false }
 }
 
 fn result(id: &str, text: &str) -> ToolResult {

@@ -7,7 +7,9 @@ use driver_api::{Access, CallFacts, EntryKind, PathFact, Spawn, Workspace, Works
 use protocol::{Effect, NeuronId, Refusal};
 use runtime_api::Error;
 use runtime_api::neuron::{CodeLanguage, Exec, Executed};
+use serde_json::{Map, Value};
 
+use super::check::Pending;
 use super::command::{self, Failure};
 use super::{House, invalid, refused};
 
@@ -57,7 +59,13 @@ impl House {
                 .collect(),
             command: Some(program.judged_as.clone()),
         };
-        self.pass("run_shell", &facts, workspace.cwd(), &self.spill_of(neuron))?;
+        self.pass("run_shell", &facts, self.grounds(&*workspace), &self.spill_of(neuron))?;
+        if self.options.checks.is_some() {
+            let input = [("command".to_owned(), Value::from(program.judged_as.clone()))];
+            let input = Map::from_iter(input);
+            let pending = Pending { input: &input, facts: &facts, diff: None };
+            self.examine("run_shell", pending, &*workspace).await?;
+        }
         let name = program.name;
         let limit = Duration::from_millis(exec.timeout_ms);
         match self.run(&*workspace, program.spawn(cwd), limit).await {

@@ -48,7 +48,7 @@ impl House {
             paths: Vec::new(),
             command: Some(line),
         };
-        self.pass("run_shell", &facts, workspace.cwd(), &self.spill_of(neuron))?;
+        self.pass("run_shell", &facts, self.grounds(&*workspace), &self.spill_of(neuron))?;
         self.check_can(neuron, &*workspace, install.manager).await?;
         let spawn = spawn(&install, &*workspace);
         let limit = Duration::from_millis(install.timeout_ms);

@@ -15,6 +15,34 @@ use testkit::memory_neurons::MemoryNeurons;
 
 use super::*;
 
+/// Checks that find something in every change of a file whose name they do not like.
+#[derive(Debug)]
+struct Picky;
+
+#[async_trait]
+impl Checks for Picky {
+    async fn examine(
+        &self,
+        change: &driver_api::PendingChange,
+        _: &dyn Workspace,
+    ) -> Result<Vec<protocol::Finding>, driver_api::Fault> {
+        if change.input.values().any(|value| value == "broken") {
+            return Err(driver_api::Fault::new("run the check"));
+        }
+        let text = format!("{change:?}");
+        let blocking = text.contains("forbidden");
+        let finding = protocol::Finding {
+            rule_id: "names".to_owned(),
+            severity: "error".to_owned(),
+            message: "not this one".to_owned(),
+            path: None,
+            line: None,
+            blocking,
+        };
+        Ok(vec![finding])
+    }
+}
+
 /// The runtime of neurons of a test.
 struct Stand {
     neurons: Arc<MemoryNeurons>,
@@ -30,6 +58,15 @@ impl Stand {
     }
 
     fn beside(neurons: MemoryNeurons, policy: Policy, sessions: Option<Handle>) -> Self {
+        Self::checked(neurons, policy, sessions, None)
+    }
+
+    fn checked(
+        neurons: MemoryNeurons,
+        policy: Policy,
+        sessions: Option<Handle>,
+        checks: Option<Arc<dyn Checks>>,
+    ) -> Self {
         let (neurons, policies) = (Arc::new(neurons), Policies::new(policy));
         let spill = tempfile::tempdir().unwrap();
         // Where there are sessions nothing runs, and time may fly.
@@ -39,8 +76,9 @@ impl Stand {
         };
         let handle = neuron_runtime(NeuronOptions {
             neurons: Arc::clone(&neurons) as _,
-            tools: ::tools::native(),
+            tools: ::tools::native().into_iter().chain(::tools::chosen()).collect(),
             policies: policies.clone(),
+            checks,
             defaults: NeuronDefaults {
                 driver: NeuronDriver::Namespace,
                 isolation: IsolationLevel::Full,
@@ -85,8 +123,10 @@ impl Stand {
 }
 
 fn run_of(tool: &str, input: Map<String, Value>) -> ToolRun {
-    let offered = ["read", "write", "edit", "bash", "grep", "ask_question"].map(str::to_owned);
-    ToolRun { tool: tool.to_owned(), input, offered: offered.into() }
+    let names = ["read", "write", "edit", "bash", "grep", "ask_question"];
+    let further = ["process_start", "process_list", "process_kill", "elevated"];
+    let offered = names.into_iter().chain(further).map(str::to_owned).collect::<Vec<_>>();
+    ToolRun { tool: tool.to_owned(), input, offered }
 }
 
 fn rule(host: &str) -> EgressRule {
@@ -151,6 +191,7 @@ async fn what_is_wrong_with_a_new_neuron_is_named() {
         let credential = EgressCredential {
             host: "*.example.com".to_owned(),
             header: header.to_owned(),
+            prefix: String::new(),
             value: Secret::new(value.to_owned()),
             variable: Some("1KEY".to_owned()),
         };
@@ -550,6 +591,7 @@ async fn as_many_commands_as_may_run_are_the_most() {
         neurons: Arc::clone(&stand.neurons) as _,
         tools: ::tools::native(),
         policies: stand.policies.clone(),
+        checks: None,
         defaults: NeuronDefaults {
             driver: NeuronDriver::Namespace,
             isolation: IsolationLevel::Full,
@@ -607,4 +649,51 @@ async fn turns_in_a_neuron_are_stopped_before_it_goes() {
         other => panic!("an interruption is expected, got {other:?}"),
     });
     assert_eq!(stopped.collect::<Vec<_>>(), ["s5", "s1"]);
+}
+
+#[tokio::test]
+async fn checks_look_at_what_a_caller_is_about_to_do() {
+    let checks = Some(Arc::new(Picky) as Arc<dyn Checks>);
+    let stand = Stand::checked(MemoryNeurons::default(), Policy::default(), None, checks);
+    stand.handle.create(CreateNeuron::new(stand.id.clone())).await.unwrap();
+    let write = |path: &str| stand.run("write", json!({"path": path, "content": "x"}));
+    let (code, text) = refusal(write("forbidden.txt").await);
+    assert_eq!(code, RefusalCode::LockedByPolicy);
+    assert_eq!(text, "write is denied by a check: names: not this one");
+    let (code, text) = refusal(write("broken").await);
+    assert_eq!(code, RefusalCode::LockedByPolicy);
+    assert!(text.ends_with("is denied: the check of this change failed"), "{text}");
+    assert!(!write("allowed.txt").await.unwrap().is_error);
+    let look = stand.run("read", json!({"path": "forbidden.txt"})).await.unwrap();
+    assert!(look.is_error, "what only looks is not checked, and the file was never made");
+    let (code, text) = refusal(stand.exec(CodeLanguage::Sh, "echo forbidden").await);
+    assert_eq!(code, RefusalCode::LockedByPolicy, "{text}");
+    assert_eq!(stand.exec(CodeLanguage::Sh, "echo fine").await.unwrap().stdout, "fine\n");
+}
+
+#[tokio::test]
+async fn a_process_goes_on_in_its_neuron_and_is_seen_by_later_calls_there() {
+    let stand = Stand::new().await;
+    let started = stand.run("process_start", json!({"command": "sleep 600"})).await.unwrap();
+    let id = started.output.strip_prefix("started as ").unwrap().split(':').next().unwrap();
+    let listed = stand.run("process_list", json!({})).await.unwrap();
+    assert!(listed.output.starts_with(&format!("{id}: running for ")), "{}", listed.output);
+    let other = NeuronId::new("n2");
+    stand.handle.create(CreateNeuron::new(other.clone())).await.unwrap();
+    let elsewhere = stand.handle.run_tool(&other, run_of("process_list", Map::new())).await;
+    assert_eq!(elsewhere.unwrap().output, "no processes");
+    let ended = stand.run("process_kill", json!({"id": id})).await.unwrap();
+    assert!(!ended.is_error && ended.output.contains("ended by signal"), "{}", ended.output);
+}
+
+#[tokio::test]
+async fn an_elevated_command_needs_no_further_word_of_its_caller() {
+    let stand = Stand::new().await;
+    let input = json!({"command": "echo $((6 * 7))", "reason": "to know"});
+    let ran = stand.run("elevated", input).await.unwrap();
+    assert_eq!((ran.output.as_str(), ran.is_error), ("42\nexit code 0", false));
+    let listed = stand.handle.tools(&["bash".to_owned(), "elevated".to_owned()]);
+    let asked: Vec<_> =
+        listed.iter().map(|tool| (tool.name.as_str(), tool.is_always_asked)).collect();
+    assert_eq!(asked, [("bash", false), ("elevated", true)]);
 }

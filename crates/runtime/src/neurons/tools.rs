@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use driver_api::{
-    Access, CallFacts, Tool, ToolContext, ToolError, ToolHost, ToolOutcome, WorkspaceError,
+    Access, CallFacts, ProcessScope, Tool, ToolContext, ToolError, ToolHost, ToolOutcome,
+    WorkspaceError,
 };
 use policy::{Policy, canonical};
 use protocol::{Block, NeuronId, Refusal, ToolCallId};
@@ -14,8 +15,10 @@ use runtime_api::neuron::{ToolListing, ToolRan, ToolRun};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::check::Pending;
 use super::{House, invalid};
-use crate::engine::gate::{Examined, examine};
+use crate::engine::calls::scope_of;
+use crate::engine::gate::{Examined, KnownHomes, examine};
 use crate::engine::limits::cap;
 
 /// Characters of a tool's name that an error repeats.
@@ -26,7 +29,8 @@ const NAME_CHARS_SHOWN: usize = 64;
 struct Caller {
     policy: Arc<Policy>,
     cwd: PathBuf,
-    home: Option<PathBuf>,
+    homes: KnownHomes,
+    neuron: NeuronId,
 }
 
 #[async_trait]
@@ -40,7 +44,12 @@ impl ToolHost for Caller {
     }
 
     fn may_read(&self, path: &Path) -> bool {
-        !self.policy.hides(&self.cwd, self.home.as_deref(), path)
+        !self.policy.hides(&self.cwd, self.homes.get(), path)
+    }
+
+    fn processes(&self) -> Option<ProcessScope> {
+        // They end with their neuron, and with this program.
+        Some(ProcessScope { name: scope_of(&self.neuron), over: CancellationToken::new() })
     }
 }
 
@@ -55,6 +64,7 @@ impl House {
                 description: spec.description.clone(),
                 input_schema: spec.input_schema.clone(),
                 effect: tool.effect(),
+                is_always_asked: policy::is_always_asked(canonical(&spec.name)),
             })
         };
         self.options.tools.iter().filter_map(list).collect()
@@ -96,14 +106,20 @@ impl House {
             Err(error) => return Err(invalid(format!("input: {error}")).into()),
         }
         let spill = self.spill_of(neuron);
-        self.pass(&name, &facts, workspace.cwd(), &spill)?;
+        self.pass(&name, &facts, self.grounds(&*workspace), &spill)?;
         let host = Arc::new(Caller {
             policy: self.options.policies.current(),
             cwd: workspace.cwd().to_owned(),
-            home: self.options.user_home.clone(),
+            homes: KnownHomes::of(&*workspace, self.options.user_home.as_deref()),
+            neuron: neuron.clone(),
         });
         if let Some(text) = tool.refuses(&facts, &*host) {
             return Err(invalid(format!("input: {text}")).into());
+        }
+        if self.options.checks.is_some() {
+            let diff = tool.preview(&run.input, &facts, &*workspace).await;
+            let pending = Pending { input: &run.input, facts: &facts, diff };
+            self.examine(&name, pending, &*workspace).await?;
         }
         let cancel = CancellationToken::new();
         // A caller who left stops the call.

@@ -22,6 +22,9 @@ const NAME_CHARS_MAX: usize = 128;
 /// Bytes of a variable's value: a key or a path fits, a file does not belong there.
 const VALUE_BYTES_MAX: usize = 4_096;
 
+/// Bytes of a secret with its prefix: what servers take of one header, and what the proxy sets.
+const SECRET_BYTES_MAX: usize = 8 << 10;
+
 /// Hosts that a neuron may be let to: each request is held against them.
 const RULES_MAX: usize = 256;
 
@@ -118,7 +121,12 @@ impl House {
                 paths: vec![PathFact { located, access: Access::Write }],
                 command: None,
             };
-            self.pass("write_file", &facts, &real, &self.options.spill)?;
+            self.pass(
+                "write_file",
+                &facts,
+                (&real, self.options.user_home.as_deref().into()),
+                &self.options.spill,
+            )?;
         }
         Ok(real)
     }
@@ -214,8 +222,14 @@ fn check_credential(field: &str, credential: &EgressCredential) -> Result<(), Re
     }
     let value = credential.value.expose();
     let is_line = |letter: char| letter == '\t' || !letter.is_control();
-    if value.is_empty() || value.len() > VALUE_BYTES_MAX || !value.chars().all(is_line) {
-        let text = format!("{field}.value: expected one line of 1 to {VALUE_BYTES_MAX} bytes");
+    if !credential.prefix.chars().all(is_line) {
+        return Err(invalid(format!("{field}.prefix: expected a part of one line")));
+    }
+    let len = credential.prefix.len().saturating_add(value.len());
+    if value.is_empty() || len > SECRET_BYTES_MAX || !value.chars().all(is_line) {
+        let text = format!(
+            "{field}.value: expected one line of 1 to {SECRET_BYTES_MAX} bytes with its prefix"
+        );
         return Err(invalid(text));
     }
     credential

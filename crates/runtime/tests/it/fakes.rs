@@ -40,6 +40,8 @@ pub(crate) struct Around {
     pub(crate) read_ms: Mutex<u64>,
     /// How long opening a workspace takes, in milliseconds.
     pub(crate) open_ms: Mutex<u64>,
+    /// Over whose workspaces what was put that a client lends.
+    pub(crate) lent: Mutex<Vec<(protocol::SessionId, driver_api::Lends)>>,
     /// Whether asking the hooks what they want breaks.
     pub(crate) hooks_break: std::sync::atomic::AtomicBool,
     /// Captured trees.

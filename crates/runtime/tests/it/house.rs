@@ -360,15 +360,20 @@ impl std::fmt::Debug for FakeSource {
     }
 }
 
+#[async_trait]
 impl ToolSource for FakeSource {
-    fn offers(&self, cwd: &str) -> Vec<Arc<dyn Tool>> {
+    fn offers(&self, place: Place<'_>) -> Vec<Arc<dyn Tool>> {
         let around = &self.world.around;
-        around.source_folders.lock().unwrap().push(cwd.to_owned());
+        let place = match place {
+            Place::Folder(folder) => folder.to_owned(),
+            Place::Neuron(neuron) => format!("in {neuron}"),
+        };
+        around.source_folders.lock().unwrap().push(place);
         let offers = around.offers.lock().unwrap().clone();
         offers.iter().map(|name| tool(&self.world, name, Effect::Read)).collect()
     }
 
-    fn find(&self, name: &str, _: &str) -> Option<Arc<dyn Tool>> {
+    fn find(&self, name: &str, _: Place<'_>) -> Option<Arc<dyn Tool>> {
         let around = &self.world.around;
         let mut found = around.found.lock().unwrap();
         let there = around.there.lock().unwrap();
@@ -379,6 +384,11 @@ impl ToolSource for FakeSource {
         }
         let found = found.entry(name.to_owned());
         Some(Arc::clone(found.or_insert_with(|| tool(&self.world, name, Effect::Read))))
+    }
+
+    async fn enter(&self, neuron: &NeuronId, _: &Arc<dyn Workspace>) {
+        let place = format!("entered {neuron}");
+        self.world.around.source_folders.lock().unwrap().push(place);
     }
 }
 
@@ -478,6 +488,16 @@ impl Workspaces for Folders {
     }
 
     fn prepare(&self) {}
+
+    fn lent(
+        &self,
+        own: Arc<dyn Workspace>,
+        lender: Arc<dyn driver_api::Lender>,
+        session: &protocol::SessionId,
+    ) -> Arc<dyn Workspace> {
+        self.1.lent.lock().unwrap().push((session.clone(), lender.lends()));
+        own
+    }
 }
 
 impl World {
@@ -544,6 +564,7 @@ impl World {
             tools,
             tool_sources: vec![source],
             neurons: has_neurons.then(neurons),
+            sandboxes: None,
             workspaces: Arc::new(Folders(has_checkpoints, Arc::clone(around))),
             policies,
             clock: Arc::new(TestClock::default()),
@@ -592,8 +613,10 @@ pub(crate) fn new_session(agent: AgentSettings) -> CreateSession {
         deny: Vec::new(),
         append_system_prompt: None,
         neuron: None,
+        sandbox: None,
         tools: None,
         asks_for: Vec::new(),
+        max_turns: None,
         agent,
     }
 }

@@ -15,6 +15,7 @@ mod fakes;
 mod formats;
 mod gate;
 mod history;
+mod hosted;
 mod house;
 mod inquiries;
 mod interactions;

@@ -153,14 +153,18 @@ async fn tools_of_sources_come_on_top_are_recorded_and_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_in_a_neuron_is_in_no_folder_for_a_source() {
+async fn a_source_enters_a_neuron_before_it_offers_tools_and_again_with_each_prompt() {
     let world = World::default();
     world.around.neuron("n1", Some(true));
     let handle = world.process();
     let neuron = Some(NeuronId::new("n1"));
     let new = CreateSession { neuron, ..new_session(AgentSettings::default()) };
-    handle.create(new).await.unwrap();
-    assert_eq!(*world.around.source_folders.lock().unwrap(), [""]);
+    let id = handle.create(new).await.unwrap().id;
+    assert_eq!(*world.around.source_folders.lock().unwrap(), ["entered n1", "in n1"]);
+    world.model.push(Script::Say("done"));
+    turn(&handle, &id, "more").await;
+    let told = world.around.source_folders.lock().unwrap().clone();
+    assert_eq!(told, ["entered n1", "in n1", "entered n1"]);
 }
 
 #[tokio::test(start_paused = true)]

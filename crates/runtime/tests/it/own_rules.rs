@@ -294,3 +294,32 @@ async fn a_prompt_with_files_is_not_overtaken_and_holds_nobody_else_up() {
     let kept = world.disk.process().get(&id).await.unwrap();
     assert_eq!(kept.head.mode, Mode::Ask);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_steps_that_a_session_was_created_with_hold_wherever_it_is_opened() {
+    let world = World::default();
+    let handle = world.process();
+    let wrong = CreateSession { max_turns: Some(201), ..new_session(AgentSettings::default()) };
+    let refused = refusal(handle.create(wrong).await);
+    assert!(refused.1.starts_with("max_turns: "), "{refused:?}");
+    let new = CreateSession { max_turns: Some(2), ..new_session(AgentSettings::default()) };
+    let id = handle.create(new).await.unwrap().id;
+    handle.shutdown().await;
+    let handle = world.process();
+    handle.open(&id, AgentSettings::default()).await.unwrap();
+    let steps = async |prompt: Prompt| {
+        for number in ["1", "2", "3", "4"] {
+            world.model.push(Script::Call(vec![("look", number)]));
+        }
+        let mut viewer = watch(&handle, &id).await;
+        handle.prompt(&id, prompt).await.unwrap();
+        let (done, _) = until_done(&mut viewer).await;
+        world.model.script.lock().unwrap().clear();
+        done.result.turns
+    };
+    assert_eq!(steps(Prompt::text("go")).await, 2);
+    assert_eq!(steps(Prompt { max_turns: Some(3), ..Prompt::text("go") }).await, 3, "its own");
+    let imported = handle.import(handle.export(&id).await.unwrap()).await.unwrap().id;
+    let start = &world.disk.rows(&imported)[0].body;
+    assert!(!start.contains("maxTurns"), "what another store allows counts for nothing: {start}");
+}

@@ -487,3 +487,29 @@ async fn watchers_see_what_is_recorded_in_every_session_from_its_first_event_on(
         assert_eq!(own.map(|event| event.seq.unwrap()).collect::<Vec<_>>(), wanted);
     }
 }
+
+/// The reader lends credit: without it the turn goes no further, and nothing piles up.
+#[tokio::test(start_paused = true)]
+async fn a_paced_reader_holds_the_turn_until_it_reads() {
+    let world = World::default();
+    let handle = world.process();
+    let id = session(&handle).await;
+    for number in ["1", "2", "3", "4", "5", "6"] {
+        world.model.push(Script::Call(vec![("look", number)]));
+    }
+    world.model.push(Script::Say("seen"));
+    let mut paced = handle.subscribe(&id, Position::Live, Overflow::Pace(1)).await.unwrap();
+    let reading = async {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let held = world.request_count();
+        assert!(held <= 1, "{held} steps without a reader");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(world.request_count(), held);
+        until_done(&mut paced).await.0
+    };
+    // Whoever prompts waits as well: the session shows nothing that nobody takes.
+    let both = async { tokio::join!(handle.prompt(&id, Prompt::text("look")), reading) };
+    let (accepted, done) = tokio::time::timeout(Duration::from_secs(600), both).await.unwrap();
+    assert_eq!(accepted.unwrap().position, 0);
+    assert_eq!((done.result.reason, world.request_count()), (TurnEnd::Completed, 7));
+}

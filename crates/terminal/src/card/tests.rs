@@ -27,6 +27,7 @@ fn permission(tool: &str, summary: &str, input: &Value) -> PermissionRequest {
         ],
         risk: Risk::Medium,
         reason: Some("mode ask".to_owned()),
+        review: false,
         diff: None,
         checks: Vec::new(),
         expires_at: None,

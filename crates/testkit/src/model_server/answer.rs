@@ -9,8 +9,13 @@ use serde_json::Value;
 use super::gate::{At, Gate};
 
 /// What an answer reports as used where the test does not say it.
-const USAGE_DEFAULT: Usage =
-    Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 0, cache_write_tokens: 0 };
+const USAGE_DEFAULT: Usage = Usage {
+    input_tokens: 100,
+    output_tokens: 10,
+    reasoning_tokens: 0,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+};
 
 /// One tool call of an answer.
 #[derive(Clone, Debug, PartialEq)]

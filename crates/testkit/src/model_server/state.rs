@@ -248,5 +248,6 @@ fn measured(request: &Request, text: &str) -> Usage {
         output_tokens: tokens(text.len()) + 1,
         cache_read_tokens: tokens(shared),
         cache_write_tokens: tokens(request.prompt_bytes - shared),
+        reasoning_tokens: 0,
     }
 }

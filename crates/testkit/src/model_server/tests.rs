@@ -141,7 +141,14 @@ fn first_requests() -> [(Api, &'static str, Value); 4] {
 }
 
 fn usage() -> Usage {
-    Usage { input_tokens: 5, output_tokens: 7, cache_read_tokens: 11, cache_write_tokens: 13 }
+    let (cache_read_tokens, cache_write_tokens) = (11, 13);
+    Usage {
+        input_tokens: 5,
+        output_tokens: 7,
+        cache_read_tokens,
+        cache_write_tokens,
+        ..Usage::default()
+    }
 }
 
 fn rich() -> Answer {

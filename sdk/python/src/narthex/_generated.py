@@ -37,11 +37,17 @@ HealthStatus: TypeAlias = Literal["ok", "stopping"]
 InteractionKind: TypeAlias = Literal["permission", "question", "plan"]
 """The kinds of interactions."""
 
+IsolationLevel: TypeAlias = Literal["none", "partial", "full"]
+"""How far a machine can keep neurons apart."""
+
 MessageId: TypeAlias = str
 """A message of the transcript."""
 
 Mode: TypeAlias = Literal["plan", "ask", "auto-edit", "full-auto"]
 """What runs without asking when no rule decides."""
+
+NeuronDriver: TypeAlias = Literal["host", "namespace"]
+"""How a neuron is kept apart from the machine."""
 
 NeuronId: TypeAlias = str
 """A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`."""
@@ -139,6 +145,9 @@ TurnEnd: TypeAlias = Literal[
 
 Wire: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini", "scripted"]
 """The language of a provider. Signed blocks go back only to the wire that made them."""
+
+Writes: TypeAlias = Literal["overlay", "folder"]
+"""Where the writes to a neuron's folder go."""
 
 
 class PromptAccepted(TypedDict):
@@ -734,6 +743,9 @@ class _PermissionRequest(TypedDict, total=False):
 
     reason: str
     """Why it is asked."""
+    review: bool
+    """Whether it would run, and is asked for only because such calls are reviewed in this session.
+    """
     diff: str
     """The change as a unified diff, where it can be told beforehand; at most 64 KiB."""
     checks: list[Finding]
@@ -1030,6 +1042,8 @@ class _SessionInfo(TypedDict, total=False):
 
     title: str
     """Its title: given, or the first line of its first prompt."""
+    sandbox: SessionSandbox
+    """What keeps it apart. Absent where it acts in a neuron that others made."""
 
 
 class SessionInfo(_SessionInfo):
@@ -1076,9 +1090,26 @@ class SessionClosedEvent(_SessionClosedEvent):
     """When it happened."""
 
 
+class SessionSandbox(TypedDict):
+    """The sandbox of a session that has a neuron of its own. It is as strong whenever the session
+    is opened again.
+    """
+
+    driver: NeuronDriver
+    """What keeps it apart."""
+    isolation: IsolationLevel
+    """How far."""
+    writes: Writes
+    """Where writes to its folder go."""
+
+
 class _SessionUsage(TypedDict, total=False):
     """What may be absent from `SessionUsage`."""
 
+    reasoningTokens: int
+    """Those of `output_tokens` that the model thought with, where its provider says so; they are
+    counted there as well.
+    """
     costUsd: float
     """The price in US dollars; absent where any of it is not known."""
 
@@ -1117,8 +1148,12 @@ class _SessionStartEvent(TypedDict, total=False):
     """The session's own text after the system prompt."""
     neuron: NeuronId
     """The neuron that it acts in; `cwd` is a folder inside it."""
+    sandbox: SessionSandbox
+    """What keeps the session apart, where that neuron is its own, made over `cwd`."""
     asksFor: list[Effect]
     """Effects that are asked for, whatever the mode and the session's own rules allow."""
+    maxTurns: int
+    """The most steps of a prompt that says nothing of it."""
     seq: Seq
     """The position in the log; absent on deltas."""
 
@@ -1224,6 +1259,10 @@ class SnapshotStart(TypedDict):
 class _Spending(TypedDict, total=False):
     """What may be absent from `Spending`."""
 
+    reasoningTokens: int
+    """Those of `output_tokens` that the model thought with, where its provider says so; they are
+    counted there as well.
+    """
     costUsd: float
     """The price in US dollars; absent where any of it is not known."""
 
@@ -1505,7 +1544,16 @@ class UndoResult(_UndoResult):
     """What cannot be brought back at all, one sentence each."""
 
 
-class TokenUsage(TypedDict):
+class _TokenUsage(TypedDict, total=False):
+    """What may be absent from `TokenUsage`."""
+
+    reasoningTokens: int
+    """Those of `output_tokens` that the model thought with, where its provider says so; they are
+    counted there as well.
+    """
+
+
+class TokenUsage(_TokenUsage):
     """Tokens of one model call or a sum of them, normalised over providers. `input_tokens` counts
     what was read neither from nor into a cache; the two cache fields count the rest of the
     prompt.
@@ -1524,6 +1572,10 @@ class TokenUsage(TypedDict):
 class _UsageEvent(TypedDict, total=False):
     """What may be absent from `UsageEvent`."""
 
+    reasoningTokens: int
+    """Those of `output_tokens` that the model thought with, where its provider says so; they are
+    counted there as well.
+    """
     costUsd: float
     """The price in US dollars; absent where it is not known."""
     model: str

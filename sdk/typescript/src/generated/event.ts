@@ -118,6 +118,24 @@ export interface components {
         SessionId: string;
         /** @description A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`. */
         NeuronId: string;
+        /**
+         * @description The sandbox of a session that has a neuron of its own. It is as strong whenever the session is
+         *     opened again.
+         */
+        SessionSandbox: {
+            /** @description What keeps it apart. */
+            driver: components["schemas"]["NeuronDriver"];
+            /** @description How far. */
+            isolation: components["schemas"]["IsolationLevel"];
+            /** @description Where writes to its folder go. */
+            writes: components["schemas"]["Writes"];
+        };
+        /** @description How a neuron is kept apart from the machine. */
+        NeuronDriver: "host" | "namespace";
+        /** @description How far a machine can keep neurons apart. */
+        IsolationLevel: "none" | "partial" | "full";
+        /** @description Where the writes to a neuron's folder go. */
+        Writes: "overlay" | "folder";
         /** @description What a call may do; a call has the highest effect of its parts. The order matters. */
         Effect: "read" | "interact" | "write" | "execute" | "network" | "destructive";
         /** @description The session opens. First event of a log. */
@@ -142,8 +160,15 @@ export interface components {
             appendSystemPrompt?: string | null;
             /** @description The neuron that it acts in; `cwd` is a folder inside it. */
             neuron?: components["schemas"]["NeuronId"] | null;
+            /** @description What keeps the session apart, where that neuron is its own, made over `cwd`. */
+            sandbox?: components["schemas"]["SessionSandbox"] | null;
             /** @description Effects that are asked for, whatever the mode and the session's own rules allow. */
             asksFor?: components["schemas"]["Effect"][];
+            /**
+             * Format: uint32
+             * @description The most steps of a prompt that says nothing of it.
+             */
+            maxTurns?: number | null;
         };
         /**
          * @description What the model is told before the transcript. Recorded once, so that the prefix of every
@@ -546,6 +571,12 @@ export interface components {
             outputTokens: number;
             /**
              * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
+            /**
+             * Format: uint64
              * @description Prompt tokens read from a cache.
              */
             cacheReadTokens: number;
@@ -632,6 +663,11 @@ export interface components {
             risk: components["schemas"]["Risk"];
             /** @description Why it is asked. */
             reason?: string | null;
+            /**
+             * @description Whether it would run, and is asked for only because such calls are reviewed in this
+             *     session.
+             */
+            review?: boolean;
             /** @description The change as a unified diff, where it can be told beforehand; at most 64 KiB. */
             diff?: string | null;
             /** @description What checks found; none of it blocks. */
@@ -817,6 +853,12 @@ export interface components {
              * @description Tokens that the model wrote, thinking included.
              */
             outputTokens: number;
+            /**
+             * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
             /**
              * Format: uint64
              * @description Prompt tokens read from a cache.

@@ -284,6 +284,11 @@ export interface components {
             allow?: string[] | null;
             /** @description Rules that deny calls. */
             deny?: string[] | null;
+            /**
+             * @description What keeps the session apart: `namespace` for a sandbox of its own over the folder, `host`
+             *     for none; the server's default where absent. A stored session keeps what it has.
+             */
+            sandbox?: components["schemas"]["NeuronDriver"] | null;
             /** @description Whether MCP servers are started. This version has none: nothing is started either way. */
             mcp?: boolean | null;
         };
@@ -468,6 +473,8 @@ export interface components {
             /** @description True when one ran. */
             interrupted: boolean;
         };
+        /** @description How far a machine can keep neurons apart. */
+        IsolationLevel: "none" | "partial" | "full";
         /** @description A path that was left as it is. */
         KeptPath: {
             /** @description The path. */
@@ -548,6 +555,8 @@ export interface components {
             /** @description The models. */
             models: components["schemas"]["Model"][];
         };
+        /** @description How a neuron is kept apart from the machine. */
+        NeuronDriver: "host" | "namespace";
         /** @description A sandbox with a life of its own: 1 to 64 letters, digits, `_` and `-`. */
         NeuronId: string;
         /** @description Something a person should know. */
@@ -614,6 +623,11 @@ export interface components {
             risk: components["schemas"]["Risk"];
             /** @description Why it is asked. */
             reason?: string;
+            /**
+             * @description Whether it would run, and is asked for only because such calls are reviewed in this
+             *     session.
+             */
+            review?: boolean;
             /** @description The change as a unified diff, where it can be told beforehand; at most 64 KiB. */
             diff?: string;
             /** @description What checks found; none of it blocks. */
@@ -970,6 +984,8 @@ export interface components {
              * @description How many requests wait for an answer.
              */
             pendingRequests: number;
+            /** @description What keeps it apart. Absent where it acts in a neuron that others made. */
+            sandbox?: components["schemas"]["SessionSandbox"];
         };
         /** @description The session was closed. */
         SessionClosedEvent: {
@@ -993,6 +1009,18 @@ export interface components {
         SessionEvent: components["schemas"]["SessionStartEvent"] | components["schemas"]["TurnStartEvent"] | components["schemas"]["TextDeltaEvent"] | components["schemas"]["ThinkingDeltaEvent"] | components["schemas"]["AssistantMessageEvent"] | components["schemas"]["ToolCallEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ToolDeniedEvent"] | components["schemas"]["RetryEvent"] | components["schemas"]["CompactedEvent"] | components["schemas"]["CheckpointEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["NoticeEvent"] | components["schemas"]["ModeChangedEvent"] | components["schemas"]["ModelChangedEvent"] | components["schemas"]["PermissionRequestEvent"] | components["schemas"]["QuestionRequestEvent"] | components["schemas"]["PlanRequestEvent"] | components["schemas"]["RequestResolvedEvent"] | components["schemas"]["PromptQueuedEvent"] | components["schemas"]["PromptStartedEvent"] | components["schemas"]["PromptFinishedEvent"] | components["schemas"]["SessionUpdatedEvent"] | components["schemas"]["SessionClosedEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["ReplayGap"];
         /** @description A durable conversation. */
         SessionId: string;
+        /**
+         * @description The sandbox of a session that has a neuron of its own. It is as strong whenever the session is
+         *     opened again.
+         */
+        SessionSandbox: {
+            /** @description What keeps it apart. */
+            driver: components["schemas"]["NeuronDriver"];
+            /** @description How far. */
+            isolation: components["schemas"]["IsolationLevel"];
+            /** @description Where writes to its folder go. */
+            writes: components["schemas"]["Writes"];
+        };
         /** @description What a session has used. */
         SessionSpending: {
             /**
@@ -1005,6 +1033,12 @@ export interface components {
              * @description Tokens that the model wrote, thinking included.
              */
             outputTokens: number;
+            /**
+             * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
             /**
              * Format: uint64
              * @description Prompt tokens read from a cache.
@@ -1062,8 +1096,15 @@ export interface components {
             appendSystemPrompt?: string;
             /** @description The neuron that it acts in; `cwd` is a folder inside it. */
             neuron?: components["schemas"]["NeuronId"];
+            /** @description What keeps the session apart, where that neuron is its own, made over `cwd`. */
+            sandbox?: components["schemas"]["SessionSandbox"];
             /** @description Effects that are asked for, whatever the mode and the session's own rules allow. */
             asksFor?: components["schemas"]["Effect"][];
+            /**
+             * Format: uint32
+             * @description The most steps of a prompt that says nothing of it.
+             */
+            maxTurns?: number;
             /** @description The session. */
             sessionId: components["schemas"]["SessionId"];
             /** @description The position in the log; absent on deltas. */
@@ -1179,6 +1220,12 @@ export interface components {
              * @description Tokens that the model wrote, thinking included.
              */
             outputTokens: number;
+            /**
+             * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
             /**
              * Format: uint64
              * @description Prompt tokens read from a cache.
@@ -1489,6 +1536,12 @@ export interface components {
             outputTokens: number;
             /**
              * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
+            /**
+             * Format: uint64
              * @description Prompt tokens read from a cache.
              */
             cacheReadTokens: number;
@@ -1517,6 +1570,12 @@ export interface components {
             outputTokens: number;
             /**
              * Format: uint64
+             * @description Those of `output_tokens` that the model thought with, where its provider says so; they are
+             *     counted there as well.
+             */
+            reasoningTokens?: number;
+            /**
+             * Format: uint64
              * @description Prompt tokens read from a cache.
              */
             cacheReadTokens: number;
@@ -1543,6 +1602,8 @@ export interface components {
         };
         /** @description The language of a provider. Signed blocks go back only to the wire that made them. */
         Wire: "anthropic" | "openai-responses" | "openai-chat" | "gemini" | "scripted";
+        /** @description Where the writes to a neuron's folder go. */
+        Writes: "overlay" | "folder";
     };
     responses: {
         /** @description `bad_request`: the request is broken as HTTP: no Host, or two; `validation_error`: a field is wrong; the message begins with its path and says what would be right. */

@@ -11,8 +11,6 @@ use crate::settings::document::read_text;
 
 /// The most rules and credentials of egress: each is looked at for each connection.
 pub(super) const RULES_MAX: usize = 200;
-/// The longest secret in bytes: it goes through a header.
-const SECRET_BYTES_MAX: usize = 16 << 10;
 
 /// What neurons may reach.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -154,11 +152,7 @@ impl CredentialTable {
             (None, Some(path)) => of_file(path)?,
             (None, None) => return self.check().map(|()| Secret::new(String::new())),
         };
-        let text = format!("{}{secret}", self.prefix.as_deref().unwrap_or_default());
-        if text.len() > SECRET_BYTES_MAX {
-            return Err(format!("value: it is longer than {SECRET_BYTES_MAX} bytes"));
-        }
-        Ok(Secret::new(text))
+        Ok(Secret::new(secret))
     }
 }
 

@@ -83,8 +83,10 @@ impl AgentBuilder {
             deny: Vec::new(),
             append_system_prompt: None,
             neuron: None,
+            sandbox: None,
             tools: None,
             asks_for: Vec::new(),
+            max_turns: None,
             agent,
         };
         let mut locked = None;

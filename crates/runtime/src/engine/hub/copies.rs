@@ -10,7 +10,7 @@ use super::slots::Core;
 use super::{encode, row_of};
 use crate::engine::outbox::head_of;
 use crate::engine::stored::{self, refused};
-use crate::engine::{foreign, opening};
+use crate::engine::{foreign, opening, own};
 use crate::kernel::{Command, Ending, decide, evolve};
 
 impl Core {
@@ -83,7 +83,11 @@ impl Core {
         let Some(first) = rows.first_mut() else {
             return Err(Refusal::new(RefusalCode::Invalid, "log: it is empty").into());
         };
+        let id = SessionId::new(self.services.fresh_id());
         if let Ok(EventBody::SessionStart(mut start)) = EventBody::decode(first.kind, &first.body) {
+            if let (Some(origin), Some(sandbox)) = (&parent, start.sandbox) {
+                start.neuron = Some(own::copy(options, origin, &id, sandbox).await?);
+            }
             start.parent = parent;
             first.body = encode(&EventBody::SessionStart(start))?;
         }
@@ -97,7 +101,6 @@ impl Core {
             }
         }
         foreign::number_frames(&mut rows);
-        let id = SessionId::new(self.services.fresh_id());
         let (head, cwd) = (head_of(&state), state.cwd.clone());
         let last_frame = rows.last().map(|last| last.frame).unwrap_or_default();
         let new = NewSession { id: id.clone(), cwd, at, head: head.clone(), rows };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use driver_api::Workspace;
-use protocol::{EventBody, NeuronId, Seq, SessionId};
+use protocol::{EventBody, Seq, SessionId};
 use runtime_api::{Error, SessionInfo};
 
-use super::slots::{Core, Slot};
-use crate::engine::place;
+use super::slots::{Core, Neuron, Slot};
+use crate::engine::place::{self, Site};
 use crate::engine::stored::refused;
 
 /// How many sessions it is remembered of where they act: those that lists show again and again.
@@ -24,15 +24,19 @@ impl Core {
         &self,
         slot: &Slot,
     ) -> Result<Option<Arc<dyn Workspace>>, Error> {
-        let Some(SessionInfo { neuron: Some(neuron), cwd, .. }) = slot.info() else {
+        let Some(SessionInfo { neuron: Some(neuron), sandbox, cwd, .. }) = slot.info() else {
             return Ok(None);
         };
-        place::open(&self.services.options, Some(&neuron), &cwd, &[]).await.map(Some)
+        let options = &self.services.options;
+        let site = Site { neuron: Some(&neuron), sandbox, cwd: &cwd };
+        let workspace = place::reopen(options, site, &[]).await?;
+        place::bring_tools(options, Some(&neuron), &workspace).await;
+        Ok(Some(workspace))
     }
 
     /// Returns the neuron that a stored session acts in. Its first event says so, which never
     /// changes; one that cannot be read is taken for a session in a folder.
-    pub(super) async fn neuron_of(&self, id: &SessionId) -> Result<Option<NeuronId>, Error> {
+    pub(super) async fn neuron_of(&self, id: &SessionId) -> Result<Option<Neuron>, Error> {
         if self.services.options.neurons.is_none() {
             return Ok(None);
         }
@@ -41,7 +45,9 @@ impl Core {
         }
         let first = self.services.options.store.read(id, Seq(1), 1).await.map_err(refused)?.pop();
         let neuron = match first.and_then(|row| EventBody::decode(row.kind, &row.body).ok()) {
-            Some(EventBody::SessionStart(start)) => start.neuron,
+            Some(EventBody::SessionStart(start)) => {
+                start.neuron.map(|neuron| (neuron, start.sandbox))
+            }
             _ => None,
         };
         let mut known = self.known_neurons();

@@ -9,6 +9,7 @@ use protocol::event::SessionEnd;
 use runtime_api::Error;
 
 use super::slots::Core;
+use crate::engine::own;
 use crate::engine::stored::refused;
 
 impl Core {
@@ -27,6 +28,8 @@ impl Core {
     }
 
     async fn erase(&self, id: &SessionId) -> Result<(), Error> {
+        // One that was not open here may have left something running all the same.
+        self.services.tenures.end(id);
         let options = &self.services.options;
         let lease = options.store.claim(id).await.map_err(refused)?;
         if let Err(error) = options.store.remove(&lease).await {
@@ -40,6 +43,7 @@ impl Core {
         {
             tracing::warn!(session = %id, %error, "forget the captured files of a removed session");
         }
+        own::remove(options, id).await;
         remove_folder(options.spill.join(id.as_str())).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use driver_api::Fault;
 use futures_util::{FutureExt, StreamExt, stream};
 use protocol::event::SessionEnd;
-use protocol::{NeuronId, Refusal, RefusalCode, SessionId};
+use protocol::{NeuronId, Refusal, RefusalCode, SessionId, SessionSandbox};
 use runtime_api::{Error, SessionInfo};
 use tokio::sync::{OwnedMutexGuard, RwLockReadGuard, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -18,6 +18,7 @@ use crate::engine::face::Face;
 use crate::engine::mailbox::{MAILBOX, Message};
 use crate::engine::opening::{self, Why};
 use crate::engine::options::Services;
+use crate::engine::own;
 use crate::engine::session::{Ended, Session};
 use crate::engine::stored::refused;
 use crate::engine::viewers::Viewers;
@@ -33,10 +34,13 @@ const BREAKS_MAX: usize = 3;
 /// The time within which the breaks of a session's task are counted.
 const BREAKS_WITHIN: Duration = Duration::from_secs(60);
 
+/// The neuron that a session acts in, and what keeps the session apart where it is its own.
+pub(super) type Neuron = (NeuronId, Option<SessionSandbox>);
+
 /// A session that was opened here and not closed.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    /// The way to its task; closed while it sleeps.
+    /// The way to its task; closed while it sleeps, and then the one of all that sleep.
     pub(super) mailbox: mpsc::Sender<Message>,
     pub(super) viewers: Arc<Viewers>,
     /// What its task shows of it. A task that ended without falling asleep broke.
@@ -54,6 +58,11 @@ impl Slot {
 
     pub(super) fn is_asleep(&self) -> bool {
         self.face.is_asleep()
+    }
+
+    /// Tells whether its task is the one that reads this mailbox.
+    fn is_served_by(&self, mailbox: &mpsc::WeakSender<Message>) -> bool {
+        mailbox.upgrade().is_some_and(|mailbox| mailbox.same_channel(&self.mailbox))
     }
 
     /// Returns what is durable of the session, without asking its task, and the last frame that
@@ -114,7 +123,10 @@ pub(super) struct Core {
     tasks: TaskTracker,
     is_closing: AtomicBool,
     /// The neurons of sessions, as far as somebody asked.
-    neurons: Mutex<HashMap<SessionId, Option<NeuronId>>>,
+    neurons: Mutex<HashMap<SessionId, Option<Neuron>>>,
+    /// The mailbox of every session that sleeps, closed from the start: one of its own would keep
+    /// room for the messages that a task reads next.
+    closed: mpsc::Sender<Message>,
 }
 
 impl Core {
@@ -127,10 +139,11 @@ impl Core {
             tasks: TaskTracker::new(),
             is_closing: AtomicBool::new(false),
             neurons: Mutex::default(),
+            closed: mpsc::channel(1).0,
         }
     }
 
-    pub(super) fn known_neurons(&self) -> MutexGuard<'_, HashMap<SessionId, Option<NeuronId>>> {
+    pub(super) fn known_neurons(&self) -> MutexGuard<'_, HashMap<SessionId, Option<Neuron>>> {
         self.neurons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -259,12 +272,12 @@ impl Core {
             }
             slot
         };
-        let core = Arc::downgrade(self);
+        let (core, session) = (Arc::downgrade(self), Box::new(session));
         self.tasks.spawn(async move {
             let lived = std::panic::AssertUnwindSafe(session.run(messages)).catch_unwind().await;
             let Some(core) = Weak::upgrade(&core) else { return };
             match lived {
-                Ok(Ended::Hibernated) => {}
+                Ok(Ended::Hibernated) => core.lay_down(&id, &own),
                 Ok(Ended::Closed | Ended::Lost) => core.forget(&id, &own),
                 Err(_) => core.reopen(&id).await,
             }
@@ -272,11 +285,19 @@ impl Core {
         slot
     }
 
+    /// Frees the mailbox of a task that fell asleep, unless another task has its place already.
+    fn lay_down(&self, id: &SessionId, own: &mpsc::WeakSender<Message>) {
+        if let Some(slot) = self.table().open.get_mut(id)
+            && slot.is_served_by(own)
+        {
+            slot.mailbox = self.closed.clone();
+        }
+    }
+
     /// Removes the slot of a task that ended, unless another task has its place already.
     fn forget(&self, id: &SessionId, own: &mpsc::WeakSender<Message>) {
         let mut table = self.table();
-        let is_own = |slot: &Slot| own.upgrade().is_some_and(|own| own.same_channel(&slot.mailbox));
-        if table.open.get(id).is_some_and(is_own) {
+        if table.open.get(id).is_some_and(|slot| slot.is_served_by(own)) {
             table.open.remove(id);
         }
     }
@@ -383,6 +404,13 @@ impl Core {
         Refusal::new(RefusalCode::SessionNotFound, message).into()
     }
 
+    async fn put_sandbox_away(&self, slot: &Slot) {
+        let Some(info) = slot.info() else { return };
+        if let (Some(neuron), Some(sandbox)) = (&info.neuron, info.sandbox) {
+            own::put_away(&self.services.options, neuron, sandbox.writes).await;
+        }
+    }
+
     /// Closes every session, a few at a time, and then the store.
     pub(super) async fn shutdown(&self) {
         self.is_closing.store(true, Ordering::Release);
@@ -394,7 +422,9 @@ impl Core {
                 let (reply, answer) = oneshot::channel();
                 let closing = Message::Close(SessionEnd::Shutdown, reply);
                 // One that sleeps has nothing left to say.
-                if slot.mailbox.send(closing).await.is_ok() && answer.await.is_err() {
+                if slot.mailbox.send(closing).await.is_err() {
+                    self.put_sandbox_away(&slot).await;
+                } else if answer.await.is_err() {
                     tracing::error!(session = %id, "a session did not close");
                 }
             })

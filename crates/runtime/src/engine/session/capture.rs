@@ -8,7 +8,7 @@ use std::time::Duration;
 use driver_api::{Captured, CheckpointError, Fault, StoreError};
 use futures_util::FutureExt;
 use protocol::event::{ChangesRecorded, Checkpoint, CheckpointMade, Notice, NoticeLevel};
-use protocol::{Block, CheckpointId, Effect, EventBody, Seq, TreeId};
+use protocol::{Block, CheckpointId, Effect, EventBody, Seq, TreeId, Writes};
 
 use super::{Outcome, Session};
 use crate::kernel::Command;
@@ -31,9 +31,12 @@ pub(super) enum Capture {
 impl Session {
     /// Tells whether a call has to wait for the capture; begins it at the first such call.
     ///
-    /// A folder that is not of this machine cannot be captured: nothing is promised there.
+    /// A folder that is not of this machine cannot be captured: nothing is promised there. A
+    /// sandbox that writes through has the machine's own folder, by the same path.
     pub(super) fn waits_for_capture(&mut self, effect: Effect) -> bool {
-        if effect <= Effect::Interact || !self.workspace.is_local() {
+        let writes_through =
+            self.state.sandbox.is_some_and(|sandbox| sandbox.writes == Writes::Folder);
+        if effect <= Effect::Interact || !(self.workspace.is_local() || writes_through) {
             return false;
         }
         if self.live.recording.is_some() || self.is_stopping() {

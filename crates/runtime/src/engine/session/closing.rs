@@ -8,6 +8,7 @@ use protocol::Effect;
 use protocol::event::SessionEnd;
 
 use super::Session;
+use crate::engine::own;
 use crate::kernel::{CallStage, Command, OUTCOME_UNKNOWN, said};
 
 /// How long stopped calls get when the program ends: a third of what they get otherwise, since
@@ -30,6 +31,7 @@ impl Session {
             self.flush().await?;
             self.snapshot(1).await?;
             self.show_closed(reason).await;
+            self.put_sandbox_away().await;
             return self.services.options.store.release(&self.lease).await;
         }
         if !is_shutdown {
@@ -50,6 +52,8 @@ impl Session {
                 self.abandon().await?;
             }
         }
+        // A program that ends takes along what it runs.
+        self.services.tenures.end(&self.id);
         match is_shutdown {
             true => self.finish_recording_within(SHUTDOWN_RECORDING_GRACE).await?,
             false => self.finish_recording().await?,
@@ -57,7 +61,15 @@ impl Session {
         self.apply_sure(Command::Close(reason));
         self.flush().await?;
         self.snapshot(200).await?;
+        self.put_sandbox_away().await;
         self.services.options.store.release(&self.lease).await
+    }
+
+    /// Puts the session's own sandbox away, before anybody else may open the session.
+    async fn put_sandbox_away(&self) {
+        if let (Some(neuron), Some(sandbox)) = (&self.state.neuron, self.state.sandbox) {
+            own::put_away(&self.services.options, neuron, sandbox.writes).await;
+        }
     }
 
     /// Tells whether the turn can go on waiting for a person without this process.
@@ -89,7 +101,7 @@ impl Session {
     async fn give_up_running(&mut self) -> Result<(), StoreError> {
         tracing::warn!(session = %self.id, "calls did not stop in time");
         self.live.effects.shutdown().await;
-        while let Ok((call, piece)) = self.live.progress.1.try_recv() {
+        while let Some((call, piece)) = self.live.progress.take() {
             self.progress(call, piece).await?;
         }
         for id in std::mem::take(&mut self.live.running) {
@@ -115,7 +127,7 @@ impl Session {
                 Ok(outcome) => self.settle(outcome).await?,
                 Err(error) => self.broken(&error).await?,
             },
-            Some((call, piece)) = self.live.progress.1.recv() => {
+            (call, piece) = self.live.progress.next() => {
                 self.progress(call, piece).await?;
             }
             () = clock.sleep(grace) => return Ok(false),

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 
 use super::{Outcome, Session};
 use crate::engine::calls::{Asker, Host, PARALLEL_MAX, Run};
-use crate::engine::place;
+use crate::engine::gate::KnownHomes;
+use crate::engine::place::{self, Site};
 use crate::kernel::{Command, Ending, NewPrompt, Owed, pending};
 
 impl Session {
@@ -83,15 +84,17 @@ impl Session {
                     self.turn_is_over();
                 }
             }
-            Owed::TakeNext if !self.live.is_closing => self.take_next().await?,
+            Owed::TakeNext if !self.live.is_closing => Box::pin(self.take_next()).await?,
             Owed::AskModel(_) if self.live.asking.is_none() && !self.is_stopping() => {
-                self.ask_model().await?;
+                Box::pin(self.ask_model()).await?;
             }
             Owed::Gate(call) if !self.is_stopping() && !self.live.vetting.contains(&call) => {
-                self.gate(&call).await;
+                Box::pin(self.gate(&call)).await;
             }
             Owed::RecordChanges(point) => self.record_changes(point),
-            Owed::Obey if self.live.asking.is_none() && !self.is_stopping() => self.obey().await?,
+            Owed::Obey if self.live.asking.is_none() && !self.is_stopping() => {
+                Box::pin(self.obey()).await?
+            }
             Owed::Run(call) if self.must_wait(&call) => {}
             Owed::Run(call) => {
                 let busy = self.live.running.len() + runs.len();
@@ -180,7 +183,7 @@ impl Session {
             tracing::error!(session = %self.id, %error, "take the newest policy");
         }
         let message_id = MessageId::new(self.services.fresh_id());
-        let steps_max = max_turns.unwrap_or(self.agent.limits.max_turns);
+        let steps_max = self.steps_max(max_turns);
         let command = self.command_of(&content);
         // The waiting prompt keeps its own id.
         let prompt_id = protocol::PromptId::new("");
@@ -200,8 +203,7 @@ impl Session {
         if self.state.neuron.is_none() {
             return Ok(());
         }
-        let (neuron, cwd) = (self.state.neuron.as_ref(), &self.state.cwd);
-        match place::open(&self.services.options, neuron, cwd, &[]).await {
+        match place::reopen(&self.services.options, Site::of(&self.state), &[]).await {
             Ok(workspace) => {
                 self.workspace = workspace;
                 Ok(())
@@ -240,10 +242,13 @@ impl Session {
     /// Returns the services that calls may use.
     pub(super) fn host(&self) -> Host {
         Host {
+            services: Arc::clone(&self.services),
+            session: self.id.clone(),
+            neuron: self.state.neuron.clone(),
             seen: Arc::clone(&self.live.seen),
             policy: Arc::clone(&self.policy),
             cwd: self.workspace.cwd().to_path_buf(),
-            home: self.services.options.user_home.clone(),
+            homes: KnownHomes::of(&*self.workspace, self.services.options.user_home.as_deref()),
             asker: None,
         }
     }
@@ -274,7 +279,7 @@ impl Session {
         };
         let run = Run { tool, input: asked.input, facts, context };
         let services = Arc::clone(&self.services);
-        let progress = self.live.progress.0.clone();
+        let progress = self.live.progress.sender();
         self.live.running.insert(id.clone());
         self.live.effects.spawn(async move {
             let clock = Arc::clone(&services.options.clock);

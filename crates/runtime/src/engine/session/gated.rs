@@ -7,7 +7,7 @@ use protocol::{Effect, EventBody, Finding, RequestId, ToolCallId};
 
 use super::Session;
 use super::vet::{Vetted, Vetting};
-use crate::engine::gate::{Examined, Judge, examine};
+use crate::engine::gate::{Examined, Judge, examine, homes};
 use crate::kernel::{CallStage, Command, Decided, nobody, said};
 
 /// A call that passed the schema, with everything that its verdict rests on.
@@ -136,7 +136,7 @@ impl Session {
             policy: &self.policy,
             mode: self.state.mode,
             cwd: self.workspace.cwd(),
-            home: self.services.options.user_home.as_deref(),
+            homes: homes(&*self.workspace, self.services.options.user_home.as_deref()),
             lent: spill,
         }
     }
@@ -152,10 +152,11 @@ impl Session {
         let verdict = self.with_vote(verdict, vote, &call.tool_name, &facts);
         let ask = (verdict.decision == Decision::Ask && self.agent.is_attended).then(|| {
             let spill = self.spill_dir();
-            let make = |policy: &policy::Policy, _, c: &policy::Call<'_>| {
-                (policy.suggest(c), policy::risk(c), policy.asked_effect(c))
+            let make = |policy: &policy::Policy, mode, c: &policy::Call<'_>| {
+                let is_review = verdict.by == DeniedBy::Rule && policy.is_review(mode, c);
+                (policy.suggest(c), policy::risk(c), policy.asked_effect(c), is_review)
             };
-            let (suggested_rules, risk, asked) =
+            let (suggested_rules, risk, asked, review) =
                 self.judging(&spill).with(&call.tool_name, &facts, make);
             EventBody::from(PermissionRequest {
                 request_id: RequestId::new(self.services.fresh_id()),
@@ -167,6 +168,7 @@ impl Session {
                 suggested_rules,
                 risk,
                 reason: Some(verdict.reason.clone()),
+                review,
                 diff,
                 checks: findings,
                 expires_at: self.expiry(),
@@ -286,7 +288,7 @@ impl Session {
             if self.verdict(&call.tool, facts).decision == Decision::Allow {
                 let (request, answer) = (wait.request.clone(), Answer::AllowOnce);
                 let (by, rule, told) = (DecidedBy::Policy, None, String::new());
-                let decided = Decided { request, answer, by, rule, told };
+                let decided = Decided { request, answer, by, rule, told, is_host: false };
                 self.apply_sure(Command::Resolve(decided));
             }
         }

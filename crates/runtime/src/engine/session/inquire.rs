@@ -9,6 +9,7 @@ use protocol::{EventBody, RequestId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
+use super::queue::Queue;
 use crate::engine::calls::{Inquiry, PARALLEL_MAX};
 use crate::kernel::{CallStage, Command, Decided};
 
@@ -19,36 +20,35 @@ const QUESTION_BYTES_MAX: usize = 20_000;
 /// Options of a question: a list that a person still looks through.
 const OPTIONS_MAX: usize = 200;
 
-/// The questions that wait for the session, with the way in.
-type Queue = (mpsc::Sender<Box<Inquiry>>, mpsc::Receiver<Box<Inquiry>>);
-
 /// Where the answer to a question goes.
 type Asker = oneshot::Sender<Option<Answer>>;
 
 /// The questions of the calls that run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inquiries {
-    /// The way in; made for the first call that may ask.
-    queue: Option<Queue>,
+    /// Those that wait for the session: a call asks one thing at a time.
+    queue: Queue<Box<Inquiry>>,
     /// Who waits for an answer.
     askers: HashMap<RequestId, Asker>,
     /// Answers that their askers hear when they are durable.
     due: Vec<(Asker, Option<Answer>)>,
 }
 
+impl Default for Inquiries {
+    fn default() -> Self {
+        Self { queue: Queue::new(PARALLEL_MAX), askers: HashMap::new(), due: Vec::new() }
+    }
+}
+
 impl Inquiries {
     /// Returns the way in for a call.
     pub(super) fn sender(&mut self) -> mpsc::Sender<Box<Inquiry>> {
-        // A call asks one thing at a time.
-        self.queue.get_or_insert_with(|| mpsc::channel(PARALLEL_MAX)).0.clone()
+        self.queue.sender()
     }
 
     /// Returns the next question; waits for ever where no call may ask.
-    pub(super) async fn next(&mut self) -> Option<Box<Inquiry>> {
-        match &mut self.queue {
-            Some((_, questions)) => questions.recv().await,
-            None => std::future::pending().await,
-        }
+    pub(super) async fn next(&mut self) -> Box<Inquiry> {
+        self.queue.next().await
     }
 
     /// Takes note of a decision.
@@ -117,7 +117,14 @@ impl Session {
         }
         let (answer, by, rule) = (Answer::Dismissed, DecidedBy::Interrupt, None);
         let told = String::new();
-        self.apply_sure(Command::Resolve(Decided { request, answer, by, rule, told }));
+        self.apply_sure(Command::Resolve(Decided {
+            request,
+            answer,
+            by,
+            rule,
+            told,
+            is_host: false,
+        }));
     }
 }
 

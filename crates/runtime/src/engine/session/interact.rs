@@ -119,9 +119,9 @@ impl Session {
 
     /// Checks an answer against what was asked, and says what the model is told.
     async fn checked(&mut self, request: &RequestId, answer: Answer) -> Result<Decided, Error> {
-        let by = DecidedBy::Client;
-        let mut decided =
-            Decided { request: request.clone(), answer, by, rule: None, told: String::new() };
+        let (by, is_host) = (DecidedBy::Client, self.agent.is_hosted);
+        let (request_id, rule, told) = (request.clone(), None, String::new());
+        let mut decided = Decided { request: request_id, answer, by, rule, told, is_host };
         let Some(wait) = self.state.wait(request) else { return Ok(decided) };
         if decided.answer.kind() != wait.kind {
             return Ok(decided);
@@ -216,7 +216,14 @@ impl Session {
                 Plan => "The plan was not approved: nobody answered in time.".to_owned(),
                 Permission | Question => LATE.to_owned(),
             };
-            self.apply_sure(Command::Resolve(Decided { request, answer, by, rule, told }));
+            self.apply_sure(Command::Resolve(Decided {
+                request,
+                answer,
+                by,
+                rule,
+                told,
+                is_host: false,
+            }));
             self.end_if_done();
         }
         self.settle_orphans();

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use driver_api::{CallFacts, Delta, Model};
 use protocol::{CheckpointId, Timestamp, ToolCallId};
+use runtime_api::SharedTools;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Capture;
+use super::queue::Queue;
 use super::viewing::Recent;
 use super::{Asked, LIVE, Outcome, Piece, compact, fitting, inquire, telling};
 use crate::engine::asking::Attempts;
 use crate::engine::calls::Seen;
 use crate::engine::options::Services;
+use crate::engine::place;
 use crate::engine::purse::Reservation;
 use crate::engine::toolbox::Offer;
 use crate::kernel::{Ending, State, Transcript};
@@ -36,7 +39,7 @@ pub(super) struct Live {
     pub(super) deltas: Option<mpsc::Receiver<Delta>>,
     /// The text of the answer so far.
     pub(super) partial: String,
-    pub(super) progress: (mpsc::Sender<Piece>, mpsc::Receiver<Piece>),
+    pub(super) progress: Queue<Piece>,
     pub(super) asked: HashMap<ToolCallId, Asked>,
     pub(super) facts: HashMap<ToolCallId, CallFacts>,
     pub(super) running: BTreeSet<ToolCallId>,
@@ -83,14 +86,14 @@ pub(super) struct Live {
 
 impl Live {
     /// Begins the life of a folded session.
-    pub(super) fn new(services: &Services, state: &State) -> Self {
+    pub(super) fn new(services: &Services, state: &State, own: Option<&SharedTools>) -> Self {
         let seen = Arc::new(Seen::default());
         for (path, file) in &state.files {
             seen.note(path.clone(), file.hash.clone());
         }
         Self {
             transcript: None,
-            offer: services.toolbox.offer(&state.tools, state.folder(), None),
+            offer: services.toolbox.offer(&state.tools, (place::of(state), own), None),
             model: None,
             effects: JoinSet::new(),
             asking: None,
@@ -98,7 +101,7 @@ impl Live {
             compacting: compact::Compacting::default(),
             deltas: None,
             partial: String::new(),
-            progress: mpsc::channel(LIVE),
+            progress: Queue::new(LIVE),
             asked: HashMap::new(),
             facts: HashMap::new(),
             running: BTreeSet::new(),

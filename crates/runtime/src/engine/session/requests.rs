@@ -10,15 +10,13 @@ use runtime_api::{AgentSettings, Error, Prompt, PromptAccepted, PromptPart, Sess
 
 use super::Session;
 use crate::engine::attachments::{self, ATTACHMENTS_MAX, Files, PROMPT_BYTES_MAX};
+use crate::engine::gate::KnownHomes;
 use crate::engine::mailbox::{Arrival, Message};
 use crate::engine::output::Format;
-use crate::engine::rules::session_policy;
+use crate::engine::place;
+use crate::engine::rules::{STEPS_MAX, session_policy};
 use crate::engine::stored::{self, LogView};
 use crate::kernel::{Command, NewPrompt};
-
-/// Steps that a prompt may ask for: what turns have where nothing is said. More is for whoever sets
-/// the session up.
-const STEPS_MAX: u32 = 200;
 
 /// Characters of the id of a request: what doors take of their callers.
 const REQUEST_ID_CHARS_MAX: usize = 128;
@@ -119,7 +117,7 @@ impl Session {
         let content = content_of(prompt)?;
         let prompt_id = self.fresh_prompt_id();
         let message_id = MessageId::new(self.services.fresh_id());
-        let steps_max = max_turns.unwrap_or(self.agent.limits.max_turns);
+        let steps_max = self.steps_max(max_turns);
         let id = prompt_id.clone();
         let command = self.command_of(&content);
         let new =
@@ -128,6 +126,12 @@ impl Session {
         let position = self.state.queue.iter().position(|(queued, _)| *queued == id);
         let position = position.map_or(0, |index| u32::try_from(index + 1).unwrap_or(u32::MAX));
         Ok(PromptAccepted { prompt_id: id, position })
+    }
+
+    /// Returns how many steps a prompt may take: as many as it says, else as many as its session
+    /// was created with, else as many as the agent's settings say.
+    pub(super) fn steps_max(&self, wanted: Option<u32>) -> u32 {
+        wanted.or(self.state.max_turns).unwrap_or(self.agent.limits.max_turns)
     }
 
     /// Checks what a prompt asks for besides what it says.
@@ -214,7 +218,7 @@ impl Session {
     /// Takes the layers above that were put in place of the old ones. Not while a turn runs: what
     /// it may do does not change under its hands.
     pub(super) fn renew_policy(&mut self) -> Result<(), Error> {
-        let above = self.services.options.policies.current();
+        let above = self.services.options.policies.above(self.agent.policy.as_ref());
         if self.state.turn.is_some() || Arc::ptr_eq(&above, &self.above) {
             return Ok(());
         }
@@ -226,11 +230,13 @@ impl Session {
     /// Takes new flags: they count from the next step on.
     pub(super) async fn configure(&mut self, agent: AgentSettings) -> Result<(), Error> {
         let options = &self.services.options;
-        let above = options.policies.current();
+        let above = options.policies.above(agent.policy.as_ref());
         let policy = session_policy(&above, &agent, &self.state)?;
-        if agent.roots != self.agent.roots && self.state.neuron.is_none() {
+        let is_elsewhere = agent.roots != self.agent.roots || agent.lender != self.agent.lender;
+        if is_elsewhere && self.state.neuron.is_none() {
             let opened = options.workspaces.open(&self.state.cwd, &agent.roots).await;
-            self.workspace = opened.map_err(crate::engine::place::unfit)?;
+            let own = opened.map_err(place::unfit)?;
+            self.workspace = place::with_client(options, &agent, &self.id, own);
         }
         (self.above, self.policy) = (above, Arc::new(policy));
         self.face.configure(&agent);
@@ -244,7 +250,7 @@ impl Session {
             workspace: Arc::clone(&self.workspace),
             policy: Arc::clone(&self.policy),
             mode: self.state.mode,
-            home: self.services.options.user_home.clone(),
+            homes: KnownHomes::of(&*self.workspace, self.services.options.user_home.as_deref()),
         }
     }
 
@@ -260,6 +266,7 @@ impl Session {
             updated_at: self.live.updated_at,
             is_open: true,
             neuron: self.state.neuron.clone(),
+            sandbox: self.state.sandbox,
             steps: self.state.steps,
             queued: stored::count(self.state.queue.len()),
             pending: stored::count(self.state.waits().count()),

@@ -138,7 +138,7 @@ impl Session {
         };
         let (by, rule) = (DecidedBy::Policy, None);
         let told = CHANGED.to_owned();
-        let decided = crate::kernel::Decided { request, answer, by, rule, told };
+        let decided = crate::kernel::Decided { request, answer, by, rule, told, is_host: false };
         self.apply_sure(Command::Resolve(decided));
     }
 }

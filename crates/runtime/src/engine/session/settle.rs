@@ -67,7 +67,7 @@ impl Session {
             Outcome::Captured(point, captured) => self.captured(&point, captured).await?,
             Outcome::Recorded(point, left) => self.take_changes(point, left),
             Outcome::Ran { call, outcome, took } => {
-                while let Ok((call, piece)) = self.live.progress.1.try_recv() {
+                while let Some((call, piece)) = self.live.progress.take() {
                     self.progress(call, piece).await?;
                 }
                 self.ran(call, outcome, took);
@@ -129,7 +129,7 @@ impl Session {
         tracing::warn!(session = %self.id, "calls did not stop in time");
         self.live.effects.shutdown().await;
         self.drain_deltas().await?;
-        while let Ok((call, piece)) = self.live.progress.1.try_recv() {
+        while let Some((call, piece)) = self.live.progress.take() {
             self.progress(call, piece).await?;
         }
         self.live.asking = None;

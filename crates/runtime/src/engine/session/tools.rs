@@ -5,13 +5,19 @@ use std::sync::Arc;
 use driver_api::Tool;
 
 use super::Session;
+use crate::engine::place;
+use crate::engine::toolbox::Site;
 use crate::kernel::Command;
 
 impl Session {
     /// Looks which of the tools that the session was promised are there now.
     pub(super) fn renew_offer(&mut self) {
-        let (names, folder) = (&self.state.tools, self.state.folder());
-        self.live.offer = self.services.toolbox.offer(names, folder, Some(&self.live.offer));
+        let (names, site) = (&self.state.tools, self.site());
+        self.live.offer = self.services.toolbox.offer(names, site, Some(&self.live.offer));
+    }
+
+    fn site(&self) -> Site<'_> {
+        (place::of(&self.state), self.agent.tools.as_ref())
     }
 
     /// Finds a tool that the session is offered, by any of its names.
@@ -34,7 +40,7 @@ impl Session {
 
     /// Offers the session what a call has found for it, from the next step on.
     pub(super) fn activate(&mut self, names: Vec<String>) {
-        let names = self.services.toolbox.activatable(names, self.state.folder());
+        let names = self.services.toolbox.activatable(names, self.site());
         self.apply_sure(Command::Activate { names });
     }
 }

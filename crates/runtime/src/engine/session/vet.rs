@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::gated::Understood;
 use super::{Outcome, Session};
-use crate::engine::gate::{Examined, Judge, Schema, examine};
+use crate::engine::gate::{Examined, Judge, Schema, examine, homes};
 use crate::engine::options::Services;
 
 /// A call that hooks and checks are to look at.
@@ -208,7 +208,7 @@ impl Look {
             policy: &self.policy,
             mode: self.mode,
             cwd: self.workspace.cwd(),
-            home: self.services.options.user_home.as_deref(),
+            homes: homes(&*self.workspace, self.services.options.user_home.as_deref()),
             lent: &self.spill,
         }
     }

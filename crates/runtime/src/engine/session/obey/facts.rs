@@ -120,7 +120,9 @@ impl Session {
 }
 
 fn line_of(model: &str, sum: &Sum) -> String {
-    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } = sum.usage;
+    // What was thought is part of what was written.
+    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } =
+        sum.usage;
     format!(
         "  {model}: {}, {input_tokens} tokens in, {output_tokens} out, {cache_read_tokens} read \
          from a cache, {cache_write_tokens} written to one, ${:.4}\n",
