@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, openat, readlinkat, statat};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use super::failure::{At, Outcome};
@@ -30,6 +30,9 @@ const ENTRIES_MAX: usize = 5_000;
 
 /// How many mounts may come of it: each costs every later look at the mount table.
 const COVERS_MAX: usize = 128;
+
+/// How many links are followed one after the other.
+const LINKS_MAX: usize = 4;
 
 /// Git's pointer to another folder is one line of a path.
 const POINTER_MAX: u64 = 8 << 10;
@@ -91,6 +94,7 @@ pub(super) fn lay(tree: &OwnedFd, path: &Path, notes: &mut Notes) -> Outcome<()>
     let mut guard = Guard { top, path, covers: 0, unprotected: Vec::new() };
     guard.walk()?;
     notes.have(Layer::Protected);
+    guard.unprotected.dedup();
     if !guard.unprotected.is_empty() {
         guard.unprotected.truncate(8);
         notes.lack(
@@ -171,6 +175,11 @@ impl Guard<'_> {
             self.cover(&visit.folder, name, &path, Cover::Closed)?;
             return self.follow_pointer(visit, name);
         }
+        if is_git && kind == FileType::Symlink {
+            self.unprotected.push(path.display().to_string());
+            let Some(inner) = self.target(&visit.folder, name, &visit.path) else { return Ok(()) };
+            return self.guard_git(&inner);
+        }
         if !is_folder {
             return Ok(());
         }
@@ -197,16 +206,27 @@ impl Guard<'_> {
         let Some(target) = text.trim().strip_prefix("gitdir:").filter(|_| read.is_ok()) else {
             return Ok(());
         };
-        let Some(inner) = beneath(self.path, &visit.path, Path::new(target.trim())) else {
-            return Ok(());
-        };
-        let Ok(mut folder) = self.top.try_clone() else { return Ok(()) };
-        for part in &inner {
-            match step_into(&folder, part) {
-                Ok(next) => folder = next,
-                Err(_) => return Ok(()),
-            }
+        match beneath(self.path, &visit.path, Path::new(target.trim())) {
+            Some(inner) => self.guard_git(&inner),
+            None => Ok(()),
         }
+    }
+
+    /// Returns where a link leads, where that is beneath the folder.
+    fn target(&self, folder: &OwnedFd, name: &OsStr, from: &Path) -> Option<PathBuf> {
+        let target = readlinkat(folder, name, Vec::new()).ok()?;
+        beneath(self.path, from, Path::new(OsStr::from_bytes(target.to_bytes())))
+    }
+
+    /// Opens a folder beneath, through no link.
+    fn reach(&self, inner: &Path) -> Option<OwnedFd> {
+        let top = self.top.try_clone().ok()?;
+        inner.iter().try_fold(top, |folder, part| step_into(&folder, part).ok())
+    }
+
+    /// Covers what git executes in a folder of its own that stands elsewhere.
+    fn guard_git(&mut self, inner: &Path) -> Outcome<()> {
+        let Some(folder) = self.reach(inner) else { return Ok(()) };
         for name in GIT_NAMES {
             if statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 self.cover(&folder, name.as_ref(), &inner.join(name), Cover::Closed)?;
@@ -217,23 +237,43 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Lays something over what is in the folder.
+    /// Lays something over what is in the folder; over what it leads to where it is a link.
     fn cover(&mut self, folder: &OwnedFd, name: &OsStr, path: &Path, cover: Cover) -> Outcome<()> {
+        self.cover_behind(folder, (name, path), cover, LINKS_MAX)
+    }
+
+    fn cover_behind(
+        &mut self,
+        folder: &OwnedFd,
+        (name, path): (&OsStr, &Path),
+        cover: Cover,
+        links: usize,
+    ) -> Outcome<()> {
         if self.covers >= COVERS_MAX {
             self.unprotected.push(path.display().to_string());
             return Ok(());
         }
-        self.covers += 1;
         let step = format!("protect {}", path.display());
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let place = openat(folder, name, flags, Mode::empty()).at(&step)?;
         if let Ok(facts) = rustix::fs::fstat(&place)
             && FileType::from_raw_mode(facts.st_mode) == FileType::Symlink
         {
-            // Where it leads to is protected by itself, but the link can be replaced.
+            // The link can be replaced, which is told; what it leads to is executed today.
             self.unprotected.push(path.display().to_string());
-            return Ok(());
+            let Some(links) = links.checked_sub(1) else { return Ok(()) };
+            let from = path.parent().unwrap_or(Path::new(""));
+            let Some(inner) = self.target(folder, name, from) else { return Ok(()) };
+            let (Some(above), Some(last)) = (inner.parent(), inner.file_name()) else {
+                return Ok(());
+            };
+            let Some(folder) = self.reach(above) else { return Ok(()) };
+            return match statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => self.cover_behind(&folder, (last, &inner), cover, links),
+                Err(_) => Ok(()),
+            };
         }
+        self.covers += 1;
         let clone = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH

@@ -72,7 +72,7 @@ fn root_may_give_a_folder_of_somebody_else() {
 }
 
 #[test]
-fn what_would_be_executed_outside_stays_as_it_is() {
+fn x3_what_would_be_executed_outside_stays_as_it_is() {
     for who in everybody() {
         let site = site_with(who, FolderWrites::Through);
         let path = site.home.path().join("project");
@@ -122,6 +122,47 @@ fn what_would_be_executed_outside_stays_as_it_is() {
     }
 }
 
+/// Whatever form a protected place has: the neuron starts, commands run, and what is executed
+/// outside today cannot be changed.
+#[test]
+fn x5_links_and_what_is_missing_are_no_way_around() {
+    for who in everybody() {
+        let site = site_with(who, FolderWrites::Through);
+        let path = site.home.path().join("project");
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, path.join(name)).unwrap();
+        for folder in ["tools/hooks", "store/hooks", ".git"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        fs::write(path.join("store/config"), "[core]").unwrap();
+        fs::write(path.join("env"), "true").unwrap();
+        fs::create_dir(path.join("sub")).unwrap();
+        link("../tools/hooks", ".git/hooks");
+        link("../store", "sub/.git");
+        link("env", ".envrc");
+        link("nowhere/at/all", ".vscode");
+        link(".idea", ".idea");
+        link("../../../../../../etc", ".zed");
+        let owner = if who.is_other() { USER } else { own_id() };
+        let owned = std::process::Command::new("chown")
+            .args(["-hR", &format!("{owner}:{owner}")])
+            .arg(&path)
+            .status();
+        assert!(owned.unwrap().success());
+        let neuron = site.start();
+        let run = |script: &str| neuron.run(&in_folder(&path, script));
+        for file in ["tools/hooks/pre-commit", "store/hooks/x", "store/config", "env", ".envrc"] {
+            let told = run(&format!("echo evil > {file}"));
+            assert!(told.contains("Read-only file system"), "{file}: {told}");
+        }
+        assert_eq!(run("echo y > new; cat new; echo z > tools/other; cat tools/other"), "y\nz");
+        let lacks = neuron.report.missing.iter().find(|entry| entry.layer == Layer::Protected);
+        assert!(lacks.is_some(), "that links can be replaced is told: {:?}", neuron.report);
+        neuron.kill();
+        assert!(fs::read_link(path.join(".vscode")).is_ok() && !path.join("nowhere").exists());
+        assert_eq!(fs::read_to_string(path.join("env")).unwrap(), "true");
+    }
+}
+
 #[test]
 fn no_file_lends_its_owners_rights() {
     for who in everybody() {
@@ -168,7 +209,7 @@ fn the_system_is_changed_in_the_layer_alone() {
 }
 
 #[test]
-fn what_the_machine_keeps_to_root_is_not_read() {
+fn x4_what_the_machine_keeps_to_root_is_not_read() {
     for who in everybody() {
         let neuron = Site::new(who).start();
         // Whatever its mode was: /etc is not id-mapped.

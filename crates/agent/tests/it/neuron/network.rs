@@ -13,7 +13,7 @@ use agent::neuron::Egress;
 use super::house::{Site, Who, everybody};
 
 #[test]
-fn nothing_is_reached() {
+fn x2_nothing_is_reached() {
     let machine = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = machine.local_addr().unwrap().port();
     for who in everybody() {
