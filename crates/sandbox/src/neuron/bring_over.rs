@@ -37,10 +37,22 @@ const DEPTH_MAX: usize = 128;
 
 /// What tools outside execute by themselves, or read to know what to execute, in any folder: what
 /// is read-only in a folder that is written through.
-const EXECUTED: [&str; 5] = [".envrc", ".idea", ".mcp.json", ".narthex", ".vscode"];
+const EXECUTED: [&str; 11] = [
+    ".cursor",
+    ".devcontainer",
+    ".envrc",
+    ".exrc",
+    ".idea",
+    ".mcp.json",
+    ".narthex",
+    ".nvim.lua",
+    ".nvimrc",
+    ".vscode",
+    ".zed",
+];
 
 /// The same within git's own folders.
-const EXECUTED_BY_GIT: [&str; 3] = ["config", "config.worktree", "hooks"];
+const EXECUTED_BY_GIT: [&str; 4] = ["commondir", "config", "config.worktree", "hooks"];
 
 /// Folders of git in which any name may be that of a branch or an object.
 const NAMES_OF_GIT: [&str; 3] = ["logs", "objects", "refs"];
@@ -304,6 +316,10 @@ impl Walk {
 
 /// Tells whether tools outside of the neuron would execute something by itself.
 fn is_executed(path: &Path) -> bool {
+    // A `.git` that comes, goes or becomes a file makes git take its settings from elsewhere.
+    if path.file_name().is_some_and(|name| name == ".git") {
+        return true;
+    }
     let mut of_git = false;
     for part in path.components() {
         let Component::Normal(name) = part else { continue };
