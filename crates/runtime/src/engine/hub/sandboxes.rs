@@ -120,6 +120,9 @@ impl Core {
                 Ok(row) if row.owner.is_some() => {}
                 Ok(_) if info.state == NeuronState::Stopped => {}
                 Ok(_) => own::put_away(options, &info.id, info.writes).await,
+                // Of a session that another store knows, or somebody's own neuron of such a name:
+                // one whose layer may hold work is never removed for that.
+                Err(driver_api::StoreError::NotFound(_)) if info.writes == Writes::Overlay => {}
                 Err(driver_api::StoreError::NotFound(_)) => own::remove(options, &session).await,
                 Err(error) => tracing::warn!(%session, %error, "look for an owner of a sandbox"),
             }
